@@ -1,0 +1,180 @@
+"""Every option of a job, one narrow frozen dataclass per layer; the CLI is generated from them.
+
+A field marked `pixels` changes image bytes: exactly these enter the pixel hash that guards a resume.
+Options left None are filled from the family's metadata by `mulo_ray.job`, then hashed.
+"""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mulo_ray.errors import UsageError
+
+PIXELS = {"pixels": True}
+
+
+def _pixel_field(default: Any) -> Any:
+    return field(default=default, metadata=PIXELS)
+
+
+def _require(ok: bool, option: str, got: object, allowed: str) -> None:
+    if not ok:
+        raise UsageError(f"--{option} must be {allowed}, got {got!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOptions:
+    """Which prompts, and how many images of each."""
+
+    captions_file: str | None = None
+    """Captions file or fsspec URI; none: the job's own default."""
+    captions: Literal["longest", "first", "all"] = "longest"
+    """Which captions of an image a COCO file contributes."""
+    limit: int | None = None
+    """Use only the first LIMIT prompts."""
+    samples_per_prompt: int = 1
+    """Images per prompt, numbered from 0."""
+
+    def __post_init__(self) -> None:
+        _require(self.limit is None or self.limit >= 1, "limit", self.limit, "1 or more")
+        _require(self.samples_per_prompt >= 1, "samples-per-prompt", self.samples_per_prompt, "1 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """Which family, at which sizes."""
+
+    family: str = _pixel_field("emoji")
+    """Model family."""
+    weights: str | None = None
+    """Directory, fsspec URI or hub id of the weights; none: the family's own."""
+    drafter_px: int | None = _pixel_field(None)
+    """Drafter image side in pixels (None: family default)."""
+    target_px: int | None = _pixel_field(None)
+    """Target image side in pixels, an integer multiple of the drafter's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions:
+    """guidance -> temperature -> top-k -> top-p -> softmax (METHOD: one function for all)."""
+
+    guidance: float | None = _pixel_field(None)
+    """Classifier-free guidance scale s in u + s(c - u); 1 is off."""
+    temperature: float = _pixel_field(1.0)
+    """0 is greedy."""
+    top_k: int = _pixel_field(0)
+    """Keep the K likeliest codes; 0 keeps all."""
+    top_p: float = _pixel_field(1.0)
+    """Keep the smallest set of codes with this mass."""
+    seed: int = _pixel_field(0)
+    """Run seed; with the prompt key and sample number it decides every draw."""
+
+    def __post_init__(self) -> None:
+        _require(self.guidance is None or 0 <= self.guidance <= 100, "guidance", self.guidance, "between 0 and 100")
+        _require(0 <= self.temperature <= 100, "temperature", self.temperature, "between 0 (greedy) and 100")
+        _require(self.top_k >= 0, "top-k", self.top_k, "0 (off) or more")
+        _require(0 < self.top_p <= 1, "top-p", self.top_p, "in (0, 1]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderOptions:
+    """How tokens are made: METHOD sections 2-5. Only tau > 1 with raster redraw equals `ar`; the rest is relaxed."""
+
+    decoder: Literal["ar", "zipar", "mulo"] = _pixel_field("mulo")
+    """Decoding method."""
+    tau: float | None = _pixel_field(None)
+    """Accept a draft cell when the target's mass on its neighbourhood reaches tau."""
+    neighbours: int | None = _pixel_field(None)
+    """k: codes in a neighbourhood, the code itself included; 1 is no pooling."""
+    radius: int | None = _pixel_field(None)
+    """l: cells around a rejected one that are resampled with it."""
+    redraw: Literal["raster", "serial", "islands"] | None = _pixel_field(None)
+    """Order of resampling."""
+    rows_per_cycle: int | None = _pixel_field(None)
+    """d: drafter rows per cycle; 0 is the whole image."""
+    zipar_window: int | None = _pixel_field(None)
+    """s: ZipAR window of drafting, islands and the zipar decoder; 0 is plain raster order."""
+    upsampler: Literal["pixel", "nearest"] | None = _pixel_field(None)
+    """How draft tokens are lifted to the target's grid."""
+    refresh_cache: bool | None = _pixel_field(None)
+    """One more target forward per cycle, so that later rows see final tokens."""
+
+    def __post_init__(self) -> None:
+        _require(self.tau is None or self.tau >= 0, "tau", self.tau, "0 or more (above 1 rejects everything)")
+        _require(self.neighbours is None or self.neighbours >= 1, "neighbours", self.neighbours, "1 or more")
+        _require(self.radius is None or self.radius >= 0, "radius", self.radius, "0 or more")
+        _require(self.rows_per_cycle is None or self.rows_per_cycle >= 0, "rows-per-cycle", self.rows_per_cycle, "0 (whole image) or more")
+        _require(self.zipar_window is None or self.zipar_window >= 0, "zipar-window", self.zipar_window, "0 (off) or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Where it runs: nothing here changes a pixel, but `batch_invariant` (and the batch size when that is off)."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """auto takes GPUs when Ray sees any, else CPUs."""
+    batch_size: int = 8
+    """Prompts per micro-batch: the unit of work, retry and resume."""
+    in_flight: int = 3
+    """Micro-batches in flight per group; 1 turns pipelining off."""
+    groups: int | None = None
+    """Worker groups (None: what the cluster holds)."""
+    min_groups: int = 1
+    """Refuse to start below this many groups."""
+    wait_for_gpus: float = 0.0
+    """Seconds to wait for devices of a cluster that is still scaling up."""
+    batch_invariant: bool = _pixel_field(True)
+    """Bytes do not depend on batch size, groups or retries."""
+
+    def __post_init__(self) -> None:
+        for option, value in (("batch-size", self.batch_size), ("in-flight", self.in_flight), ("min-groups", self.min_groups)):
+            _require(value >= 1, option, value, "1 or more")
+        _require(self.groups is None or self.groups >= 1, "groups", self.groups, "1 or more")
+        _require(self.wait_for_gpus >= 0, "wait-for-gpus", self.wait_for_gpus, "0 or more seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """Where images, ledger and report go."""
+
+    output: str = "out/run"
+    """Local directory or fsspec URI (s3://bucket/prefix)."""
+    max_failed: int = 0
+    """Failed rows the exit code forgives."""
+    verbose: bool = False
+    """More log lines."""
+
+    def __post_init__(self) -> None:
+        _require(bool(self.output.strip()), "output", self.output, "a directory or a URI")
+        _require(self.max_failed >= 0, "max-failed", self.max_failed, "0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobConfig:
+    """A whole job: what a recipe in jobs/ hands to `mulo_ray.job.run`."""
+
+    input: InputOptions = InputOptions()
+    model: ModelOptions = ModelOptions()
+    sampling: SamplingOptions = SamplingOptions()
+    decoding: DecoderOptions = DecoderOptions()
+    run: RunOptions = RunOptions()
+    output: OutputOptions = OutputOptions()
+
+    def pixel_fields(self) -> dict[str, Any]:
+        """Exactly the resolved fields that change pixels (the batch size only when invariance is off)."""
+        fields = {
+            f.name: getattr(section, f.name)
+            for section in (self.model, self.sampling, self.decoding, self.run)
+            for f in dataclasses.fields(section)
+            if f.metadata.get("pixels")
+        }
+        if not self.run.batch_invariant:
+            fields["batch_size"] = self.run.batch_size
+        return fields
+
+
+def pixel_hash(fields: dict[str, Any]) -> str:
+    """Sixteen hex digits over canonical JSON of `fields` (pixel fields plus what the job adds: weights, format)."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
