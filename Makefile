@@ -1,0 +1,57 @@
+# `make help` lists the targets. Every target that needs Python makes its own environment first.
+VENV   ?= .venv
+PYTHON ?= python3
+PY      = $(VENV)/bin/python
+
+LIMIT         ?= 16
+OUT           ?= out/coco5k
+CAPTIONS_FILE ?=
+ARGS          ?=
+PYTEST_ARGS   ?=
+
+# One environment for every run here: one torch thread per process, no usage report, no token files in $HOME.
+export OMP_NUM_THREADS = 1
+export RAY_USAGE_STATS_ENABLED = 0
+export RAY_AUTH_MODE = disabled
+
+.DEFAULT_GOAL := help
+.PHONY: help setup coco5k test test-slow check format bench clean
+
+help:  ## Print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev  ## Create .venv with everything that development needs
+
+coco5k: $(VENV)/.run  ## Captions to images, ledger, report [LIMIT=16 OUT=out/coco5k CAPTIONS_FILE=file ARGS=...]
+	$(PY) jobs/coco5k.py --limit $(LIMIT) --output "$(OUT)" $(if $(CAPTIONS_FILE),--captions-file "$(CAPTIONS_FILE)") $(ARGS)
+
+test: $(VENV)/.dev  ## Run the tests that take seconds each
+	$(PY) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.dev  ## Run the tests that take minutes
+	$(PY) -m pytest -m slow $(PYTEST_ARGS)
+
+check: $(VENV)/.dev  ## Check format, lint and types
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.dev  ## Rewrite the code in the project's format
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: $(VENV)/.run  ## Plain decoding against mulo on the same captions [LIMIT=16 OUT=...]
+	$(PY) jobs/compare.py --limit $(LIMIT) --output "$(OUT)-bench" $(ARGS)
+
+clean:  ## Remove the environment and the tools' caches (outputs stay)
+	rm -rf "$(VENV)" .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# What a run needs; what development needs comes on top. The stamps make each install happen once.
+$(VENV)/.run: pyproject.toml constraints.txt
+	test -x $(PY) || $(PYTHON) -m venv "$(VENV)"
+	$(PY) -m pip install --quiet -c constraints.txt -e ".[s3]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(PY) -m pip install --quiet -c constraints.txt -e ".[s3,train,families,dev]"
+	touch $@
