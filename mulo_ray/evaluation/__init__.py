@@ -1,0 +1,1 @@
+"""What a finished run says about itself: reports, comparisons, contact sheets. Never needed to make an image."""
