@@ -32,6 +32,10 @@ class StorageError(RunError):
     """The output cannot be written, listed or read."""
 
 
+class StoreBusyError(StorageError):
+    """The store kept failing for a while: the row fails for now, and the next run tries it again."""
+
+
 class ResumeError(UsageError):
     """The output holds a run with other pixels, or another live driver owns it."""
 
