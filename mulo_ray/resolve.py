@@ -1,0 +1,106 @@
+"""Fills what a JobConfig leaves open from the family's card, and refuses combinations that cannot work.
+
+Runs before anything starts; knows no torch, no Ray and no file.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from mulo_ray.config import JobConfig
+from mulo_ray.errors import UsageError
+
+DECODER_FIELDS = ("tau", "neighbours", "radius", "redraw", "rows_per_cycle", "zipar_window", "upsampler", "refresh_cache")
+USED_BY = {"ar": frozenset[str](), "zipar": frozenset({"zipar_window"}), "mulo": frozenset(DECODER_FIELDS)}
+
+
+class FamilyCard(Protocol):
+    """What is known of a family without loading its weights."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def scales(self) -> Mapping[int, int]: ...  # image side in pixels -> cells per row
+    @property
+    def default_pair(self) -> tuple[int, int]: ...  # (drafter, target) in pixels
+    @property
+    def defaults(self) -> Mapping[str, Any]: ...  # option -> value
+    @property
+    def weights_fingerprint(self) -> str: ...
+    @property
+    def role_bytes(self) -> int: ...  # estimate of one role's weights and caches
+
+
+def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
+    """`config` with every option that matters set, and those its decoder ignores None.
+
+    Raises UsageError naming the option, its value and what is allowed.
+    """
+    decoder = config.decoding.decoder
+    drafter_px, target_px = _sides(config, card)
+    for name in DECODER_FIELDS:
+        if getattr(config.decoding, name) is not None and name not in USED_BY[decoder]:
+            raise UsageError(f"--{name.replace('_', '-')} has no effect on --decoder {decoder}; leave it out")
+    settings = {
+        name: card.defaults.get(name) if getattr(config.decoding, name) is None else getattr(config.decoding, name)
+        for name in USED_BY[decoder]
+    }
+    guidance = card.defaults.get("guidance", 1.0) if config.sampling.guidance is None else config.sampling.guidance
+    resolved = dataclasses.replace(
+        config,
+        model=dataclasses.replace(config.model, family=card.name, drafter_px=drafter_px, target_px=target_px),
+        sampling=dataclasses.replace(config.sampling, guidance=float(guidance)),
+        decoding=dataclasses.replace(config.decoding, **settings),
+    )
+    _check_cells(resolved, card)
+    return resolved
+
+
+def _sides(config: JobConfig, card: FamilyCard) -> tuple[int | None, int]:
+    """Pixels of (drafter, target); no drafter where the decoder has none."""
+    default_drafter, default_target = card.default_pair
+    target_px = config.model.target_px or default_target
+    sides = ", ".join(str(px) for px in sorted(card.scales))
+    if target_px not in card.scales:
+        raise UsageError(f"--target-px must be one of {sides} for family {card.name}, got {target_px}")
+    if config.decoding.decoder != "mulo":
+        if config.model.drafter_px is not None:
+            raise UsageError(f"--drafter-px has no effect on --decoder {config.decoding.decoder}; leave it out")
+        return None, target_px
+    drafter_px = config.model.drafter_px or (default_drafter if config.model.target_px is None else _below(target_px, card))
+    if drafter_px not in card.scales:
+        raise UsageError(f"--drafter-px must be one of {sides} for family {card.name}, got {drafter_px}")
+    if target_px <= drafter_px or target_px % drafter_px or card.scales[target_px] % card.scales[drafter_px]:
+        raise UsageError(
+            f"--target-px must be a whole multiple, 2 or more, of --drafter-px, got {target_px} and {drafter_px}; "
+            f"family {card.name} has {sides}"
+        )
+    return drafter_px, target_px
+
+
+def _below(target_px: int, card: FamilyCard) -> int:
+    """The default drafter of a target that was named alone: the family's own if it fits, else the largest that does."""
+    fitting = [px for px in card.scales if px < target_px and target_px % px == 0]
+    if not fitting:
+        sides = ", ".join(str(px) for px in sorted(card.scales))
+        raise UsageError(f"no drafter of family {card.name} ({sides} px) is smaller than --target-px {target_px}; use --decoder ar")
+    return card.default_pair[0] if card.default_pair[0] in fitting else max(fitting)
+
+
+def _check_cells(config: JobConfig, card: FamilyCard) -> None:
+    """Options counted in cells against the grids they apply to."""
+    assert config.model.target_px is not None, "sides are resolved first"
+    target_side = card.scales[config.model.target_px]
+    decoding = config.decoding
+    if decoding.zipar_window is not None and decoding.zipar_window > target_side:
+        raise UsageError(f"--zipar-window must be at most the target's {target_side} cells per row, got {decoding.zipar_window}")
+    if decoding.radius is not None and decoding.radius > target_side:
+        raise UsageError(f"--radius must be at most the target's {target_side} cells per row, got {decoding.radius}")
+    if decoding.rows_per_cycle and config.model.drafter_px is not None:
+        side = card.scales[config.model.drafter_px]
+        if side % decoding.rows_per_cycle:
+            divisors = ", ".join(str(n) for n in range(1, side + 1) if side % n == 0)
+            raise UsageError(
+                f"--rows-per-cycle must divide the drafter's {side} rows ({divisors}) or be 0, the whole image, "
+                f"got {decoding.rows_per_cycle}"
+            )

@@ -1,0 +1,51 @@
+"""What must outlive a group: which blocks and rows were running when it died, and why the run cannot go on.
+
+An actor of the driver. Knows no model, no device and no image.
+"""
+
+BLOCK_LOSSES_BEFORE_SINGLE_ROWS = 2
+"""A block lost this often runs row by row, so that the row that kills its worker dies alone."""
+
+
+class Attempts:
+    """Counts starts that never ended. A start without an end is a lost worker: nobody lives to report it."""
+
+    def __init__(self) -> None:
+        self._open_blocks: dict[int, int] = {}
+        self._open_rows: set[tuple[str, int]] = set()
+        self._fatal: tuple[str, str] | None = None
+        self._lost = 0
+
+    def losses(self, block: int) -> int:
+        """How often a block was lost so far."""
+        return self._open_blocks.get(block, 0)
+
+    def begin_block(self, block: int) -> None:
+        """Note that a block starts; until `end_block` it counts as lost."""
+        self._lost += block in self._open_blocks
+        self._open_blocks[block] = self._open_blocks.get(block, 0) + 1
+
+    def end_block(self, block: int) -> None:
+        self._open_blocks.pop(block, None)
+
+    def begin_row(self, key: str, sample: int) -> bool:
+        """Note that a row starts alone; False when it already killed a worker alone and must not run again."""
+        if (key, sample) in self._open_rows:
+            return False
+        self._open_rows.add((key, sample))
+        return True
+
+    def end_row(self, key: str, sample: int) -> None:
+        self._open_rows.discard((key, sample))
+
+    def report_fatal(self, kind: str, sentence: str) -> None:
+        """Keep the first reason why the run cannot go on: Ray passes on a traceback, not the exception."""
+        self._fatal = self._fatal or (kind, sentence)
+
+    def fatal(self) -> tuple[str, str] | None:
+        """(class name, sentence) of the error that ends the run, if one was reported."""
+        return self._fatal
+
+    def lost_blocks(self) -> int:
+        """How many times a block had to start again."""
+        return self._lost

@@ -1,0 +1,62 @@
+"""The tables that travel: a block of items to a group, outcomes to the writer, ledger rows to the driver.
+
+A block is one row of one small table, so that Ray Data can neither split it nor bundle it with another: it is the unit of
+work, retry and resume, and its composition is fixed. Knows no Ray.
+"""
+
+import dataclasses
+import json
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mulo_ray.types import LedgerRow
+from mulo_ray.workers.roles import Item, Outcome
+
+_ARROW = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
+
+
+def _fields(record: type) -> list[tuple[str, pa.DataType]]:
+    return [(name, _ARROW.get(kind, pa.string())) for name, kind in typing.get_type_hints(record).items()]
+
+
+BLOCK_SCHEMA = pa.schema([("block", pa.int64()), ("items", pa.list_(pa.struct(_fields(Item))))])
+OUTCOME_SCHEMA = pa.schema(
+    [("key", pa.string()), ("sample", pa.int64()), ("prompt", pa.string()), ("png", pa.binary())]
+    + [("prompt_used", pa.string()), ("error", pa.string()), ("transient", pa.bool_())]
+    + [("attempts", pa.int64()), ("stats", pa.string())]
+)
+ROW_SCHEMA = pa.schema(_fields(LedgerRow))
+
+
+def block_table(block: int, items: Sequence[Item]) -> pa.Table:
+    return pa.Table.from_pylist([{"block": block, "items": [dataclasses.asdict(item) for item in items]}], BLOCK_SCHEMA)
+
+
+def read_block(table: pa.Table) -> tuple[int, list[Item]]:
+    """The number and the items of the one block in `table`."""
+    [row] = table.to_pylist()
+    return row["block"], [Item(**item) for item in row["items"]]
+
+
+def outcomes_table(items: Sequence[Item], outcomes: Sequence[Outcome]) -> pa.Table:
+    """One row per wanted item, each with its own outcome."""
+    assert len(items) == len(outcomes), "a group answers every item once"
+    rows = []
+    for item, outcome in zip(items, outcomes, strict=True):
+        assert outcome.png or outcome.error, "an outcome is a file or a reason"
+        if item.wanted:
+            row = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
+            rows.append(row | {"key": item.key, "sample": item.sample, "prompt": item.text, "stats": json.dumps(outcome.stats)})
+    return pa.Table.from_pylist(rows, OUTCOME_SCHEMA)
+
+
+def rows_table(rows: Sequence[LedgerRow]) -> pa.Table:
+    return pa.Table.from_pylist([dataclasses.asdict(row) for row in rows], ROW_SCHEMA)
+
+
+def read_rows(table: pa.Table) -> list[LedgerRow]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return [LedgerRow(**row) for row in rows]

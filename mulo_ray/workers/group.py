@@ -1,0 +1,158 @@
+"""One group: the Ray Data actor that owns a drafter and a target and keeps several micro-batches going between them.
+
+Drafts travel from actor to actor by reference: nothing but finished files and flags comes here. Knows no torch, no file
+format and no storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from mulo_ray.errors import PromptError, RunError
+from mulo_ray.workers.blocks import outcomes_table, read_block
+from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
+from mulo_ray.workers.drafter import DrafterActor
+from mulo_ray.workers.placement import GroupShape, place_child
+from mulo_ray.workers.roles import Item, Outcome, Roles
+from mulo_ray.workers.target import TargetActor
+from mulo_ray.workers.turns import Turns
+
+ROUND_TIMEOUT_S = 1800.0
+"""A round that takes longer hangs. Generous: a round of plain decoding is a whole image, behind others in the queue."""
+
+
+class Group:
+    """The callable class that Ray Data runs: one block of items in, one row per wanted item out.
+
+    A bad row is a failed row. The death or hang of a child ends this process: Ray starts a fresh group and gives it the
+    same blocks. An error that would fail every row (RunError) is noted in `attempts` and ends the run.
+    """
+
+    def __init__(
+        self, roles: Roles, shape: GroupShape, attempts: Any, in_flight: int, round_timeout_s: float = ROUND_TIMEOUT_S
+    ) -> None:
+        self._attempts = attempts
+        self._turns = Turns(in_flight)
+        self._timeout_s = round_timeout_s
+        places = [place_child(shape, role) for role in range(roles.per_group)]
+        self._target = ray.remote(TargetActor).options(**places[0]).remote()
+        building = [self._target.build.remote(roles.target, shape.device)]
+        self._drafter = None
+        if roles.drafter is not None:
+            self._drafter = ray.remote(DrafterActor).options(**places[1]).remote()
+            building.append(self._drafter.build.remote(roles.drafter, shape.device))
+        try:
+            ray.get(building)
+        except RayTaskError as error:
+            ray.get(attempts.report_fatal.remote(*_described(error)))
+            raise
+        except RayActorError:
+            sentence = "a worker process died while it loaded its model, most often for lack of memory: try fewer --groups"
+            ray.get(attempts.report_fatal.remote("WorkerLostError", sentence))
+            raise
+
+    async def __call__(self, batch: pa.Table) -> pa.Table:
+        block, items = read_block(batch)
+        try:
+            losses = await self._value(self._attempts.losses.remote(block))
+            if losses < BLOCK_LOSSES_BEFORE_SINGLE_ROWS:
+                async with self._turns.together() as slot:
+                    await self._value(self._attempts.begin_block.remote(block))
+                    outcomes = await self._decode_rows(slot, items)
+            else:
+                async with self._turns.alone() as slot:
+                    await self._value(self._attempts.begin_block.remote(block))
+                    outcomes = [await self._decode_suspect(slot, item, losses) for item in items]
+            await self._value(self._attempts.end_block.remote(block))
+        except RayActorError as error:
+            _die(f"a worker of this group died: {error}")
+        except TimeoutError:
+            _die(f"a worker of this group did not answer for {self._timeout_s:g} s")
+        for item, outcome in zip(items, outcomes, strict=True):
+            outcome.attempts = item.attempts + losses + 1
+        return outcomes_table(items, outcomes)
+
+    async def _decode_suspect(self, slot: int, item: Item, losses: int) -> Outcome:
+        """One row of a block that keeps killing its workers: alone, so that its guilt is certain, and never twice."""
+        if not await self._value(self._attempts.begin_row.remote(item.key, item.sample)):
+            return Outcome(error=f"this row ended its worker process alone, after its block was lost {losses} times")
+        [outcome] = await self._decode_rows(slot, [item])
+        await self._value(self._attempts.end_row.remote(item.key, item.sample))
+        return outcome
+
+    async def _decode_rows(self, slot: int, items: Sequence[Item]) -> list[Outcome]:
+        """The outcomes of `items`, in their order; when they cannot be decoded together, one by one."""
+        checked = await self._value(self._target.prompts_used.remote([item.text for item in items]))
+        outcomes = [Outcome(prompt_used=used, error=error) for used, error in checked]
+        usable = [index for index, outcome in enumerate(outcomes) if not outcome.error]
+        trials = [usable] if usable else []
+        while trials:
+            trial = trials.pop(0)
+            try:
+                images = await self._decode(slot, [items[index] for index in trial])
+            except RayTaskError as error:
+                kind, sentence = _described(error)
+                if isinstance(error.cause, RunError):
+                    await self._value(self._attempts.report_fatal.remote(kind, sentence))
+                    raise
+                if len(trial) > 1:
+                    trials = [[index] for index in trial]
+                    continue
+                outcome = outcomes[trial[0]]
+                # Only a PromptError is certain to come back; another error may be the machine's, so a later run tries again.
+                outcome.error, outcome.transient = sentence, not isinstance(error.cause, PromptError)
+                continue
+            for index, (png, costs) in zip(trial, images, strict=True):
+                outcomes[index].png, outcomes[index].stats = png, costs
+        return outcomes
+
+    async def _decode(self, slot: int, items: Sequence[Item]) -> list[tuple[bytes, dict[str, Any]]]:
+        """One micro-batch from texts to files; the loop of `decoding.interfaces.generate` over two processes."""
+        texts, seeds = [item.text for item in items], [item.seed for item in items]
+        target, drafter = self._target, self._drafter
+        try:
+            begun = [target.begin.remote(slot, texts, seeds)]
+            if drafter is not None:
+                begun.append(drafter.begin.remote(slot, texts, seeds))
+            for ref in begun:
+                await self._value(ref)
+            committed, finished = None, False
+            while not finished:
+                draft = None if drafter is None else drafter.draft.remote(slot, committed)
+                committed, finished_ref = target.advance.options(num_returns=2).remote(slot, draft)
+                finished = await self._value(finished_ref)
+            drafting = None if drafter is None else drafter.finish.remote(slot)
+            images: list[tuple[bytes, dict[str, Any]]] = await self._value(target.finish.remote(slot, drafting))
+            return images
+        except RayTaskError:
+            for role in (target, drafter):
+                if role is not None:
+                    await self._value(role.abandon.remote(slot))
+            raise
+
+    async def _value(self, ref: Any) -> Any:
+        async def value() -> Any:
+            return await ref
+
+        return await asyncio.wait_for(value(), self._timeout_s)
+
+
+def _described(error: RayTaskError) -> tuple[str, str]:
+    """(class name, sentence) of what a role raised: our errors are sentences, others need their class to be understood."""
+    cause = error.cause if isinstance(error.cause, BaseException) else error
+    kind = type(cause).__name__
+    return kind, str(cause) if isinstance(cause, RunError | PromptError) else f"{kind}: {cause}"
+
+
+def _die(reason: str) -> NoReturn:
+    """End this process, children included: an exception would fail the job, and this group can never work again."""
+    print(f"group ends: {reason}", file=sys.stderr, flush=True)
+    os._exit(1)

@@ -1,0 +1,160 @@
+"""How many groups fit, and where their actors go; says no, with both numbers, before anything starts.
+
+`preflight` is handed what the cluster holds, so it runs without Ray; only `place_child` runs inside one. Knows no model.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mulo_ray.config import RunOptions
+from mulo_ray.errors import PlacementError
+
+CPUS_PER_ROLE = 0.25
+"""Reserved for one role on a CPU: small, so that laptops run, and at once the limit of four roles per core."""
+CPUS_PER_WRITER = 0.1
+PROCESS_BYTES = 350 * 2**20
+"""Python, Ray and torch of one actor, before any weight."""
+
+Node = Mapping[str, float]
+"""What one live node holds in all, as Ray names it: "CPU", "GPU", "memory" (bytes)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShape:
+    """What one group reserves on one node; its role actors reserve nothing more."""
+
+    device: str  # "cpu" or "cuda"
+    roles: int
+    num_cpus: float
+    num_gpus: float
+
+    @property
+    def shares_gpu(self) -> bool:
+        return 0 < self.num_gpus < self.roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The answer of `preflight`: `groups` start at once, up to `max_groups` as an elastic cluster grows."""
+
+    shape: GroupShape
+    groups: int
+    max_groups: int
+
+    @property
+    def sentence(self) -> str:
+        shape = self.shape
+        where = "CPU" if shape.device == "cpu" else "one shared GPU" if shape.shares_gpu else f"{shape.num_gpus:g} GPU"
+        return f"{self.groups} group{'s' * (self.groups > 1)} of {shape.roles} role{'s' * (shape.roles > 1)}, each on {where}"
+
+
+def preflight(
+    options: RunOptions,
+    *,
+    roles: int,
+    role_bytes: int,
+    nodes: Callable[[], Sequence[Node]],
+    say: Callable[[str], None],
+    request: Callable[[GroupShape, int], None] = lambda shape, groups: None,
+) -> Placement:
+    """How many groups start, and on what.
+
+    `nodes` lists what the cluster holds now; with --wait-for-gpus it is asked again every few seconds, and `request` asks
+    an autoscaler for the missing ones. Raises PlacementError with what is needed and what is there.
+    """
+    wanted = options.groups or options.min_groups
+    deadline = time.monotonic() + options.wait_for_gpus
+    asked = False
+    while True:
+        now = nodes()
+        shape = group_shape(options, roles, now)
+        fit = capacity(shape, role_bytes, now)
+        left_s = deadline - time.monotonic()
+        if fit >= wanted or left_s <= 0:
+            break
+        if not asked:
+            request(shape, wanted)
+            asked = True
+        say(f"waiting for devices: {fit} of {wanted} groups fit, {left_s:.0f} s left")
+        time.sleep(min(5.0, left_s))
+    elastic = options.wait_for_gpus > 0
+    if fit < (options.min_groups if elastic else max(wanted, options.min_groups)):
+        raise PlacementError(_refusal(options, shape, role_bytes, fit, now))
+    if options.groups is not None:
+        return Placement(shape=shape, groups=min(options.groups, fit), max_groups=options.groups)
+    # More busy roles than cores make nothing faster, so the default is one role per core, where as many fit.
+    comfortable = fit if shape.device == "cuda" else sum(int(node.get("CPU", 0) // roles) for node in now)
+    groups = max(options.min_groups, min(fit, comfortable))
+    return Placement(shape=shape, groups=groups, max_groups=groups)
+
+
+def group_shape(options: RunOptions, roles: int, nodes: Sequence[Node]) -> GroupShape:
+    """The reservation of one group: a GPU per role, one shared GPU where no node has more, or slices of CPUs."""
+    most_gpus = max((node.get("GPU", 0) for node in nodes), default=0)
+    waits = options.wait_for_gpus > 0
+    if options.device == "cpu" or (options.device == "auto" and not most_gpus and not waits):
+        return GroupShape(device="cpu", roles=roles, num_cpus=CPUS_PER_ROLE * roles, num_gpus=0)
+    shares = 1 <= most_gpus < roles and not waits
+    return GroupShape(device="cuda", roles=roles, num_cpus=0, num_gpus=1 if shares else roles)
+
+
+def capacity(shape: GroupShape, role_bytes: int, nodes: Sequence[Node]) -> int:
+    """Groups that fit, node by node: by devices, and on CPUs by memory too."""
+    if shape.device == "cuda":
+        return sum(int(node.get("GPU", 0) // shape.num_gpus) for node in nodes)
+    writer_cpus, fit = CPUS_PER_WRITER, 0
+    for node in nodes:
+        by_cpu = int(max(0, node.get("CPU", 0) - writer_cpus) / shape.num_cpus)
+        by_memory = int(node.get("memory", float(2**60)) // _group_bytes(shape, role_bytes))
+        writer_cpus = 0  # it takes room on one node only
+        fit += min(by_cpu, by_memory)
+    return fit
+
+
+def place_child(shape: GroupShape, role: int) -> dict[str, Any]:
+    """Actor options of role number `role`; called inside the group's own actor, whose node and devices it inherits.
+
+    The group holds the reservation; a child that dies is never restarted alone.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    pinned: dict[str, Any] = {}
+    if shape.device == "cuda":
+        held = ray.get_gpu_ids()
+        pinned["runtime_env"] = {"env_vars": {"CUDA_VISIBLE_DEVICES": str(held[min(role, len(held) - 1)])}}
+    return {
+        "num_cpus": 0,
+        "num_gpus": 0,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False),
+        **pinned,
+    }
+
+
+def _group_bytes(shape: GroupShape, role_bytes: int) -> int:
+    return shape.roles * (role_bytes + PROCESS_BYTES)
+
+
+def _refusal(options: RunOptions, shape: GroupShape, role_bytes: int, fit: int, nodes: Sequence[Node]) -> str:
+    wanted = options.groups or options.min_groups
+    roles = "1 target" if shape.roles == 1 else "1 drafter, 1 target"
+    if shape.device == "cuda":
+        gpus = sum(node.get("GPU", 0) for node in nodes)
+        most = max((node.get("GPU", 0) for node in nodes), default=0)
+        need = f"{wanted} group{'s' * (wanted > 1)} ({roles} each) need {shape.num_gpus * wanted:g} GPUs, {shape.num_gpus:g} on one node"
+        have = f"the cluster has {gpus:g}, at most {most:g} on one node"
+        if gpus == 0:
+            return f"{need}; {have}. Use --device cpu, or --wait-for-gpus SECONDS on a cluster that is still growing."
+    else:
+        cpus = sum(node.get("CPU", 0) for node in nodes)
+        memory = sum(node.get("memory", 0) for node in nodes) / 2**30
+        need = (
+            f"{wanted} groups ({roles} each) need {shape.num_cpus * wanted + CPUS_PER_WRITER:g} CPUs (four roles to a core) and "
+            f"{wanted * _group_bytes(shape, role_bytes) / 2**30:.1f} GiB"
+        )
+        have = f"the cluster has {cpus:g} CPUs and {memory:.1f} GiB"
+    return f"{need}; {have}, which holds {fit}. Use --groups {fit} or fewer, or a larger cluster." if fit else f"{need}; {have}."

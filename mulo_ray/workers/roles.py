@@ -1,0 +1,74 @@
+"""What a role must offer to be put into an actor, and how an actor is handed one.
+
+Imports no torch: a role that needs torch brings it. Knows no Ray, no device count and no model family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from mulo_ray.decoding.interfaces import Drafter, Request, Target
+
+
+class DrafterRole(Protocol):
+    """The low-resolution half of a group."""
+
+    decoder: Drafter
+
+    def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Request:
+        """One micro-batch for `decoder`; `seeds` are int64 values of `mulo_ray.seeding.image_seed`."""
+
+
+class TargetRole(Protocol):
+    """The high-resolution half: verifies, and turns tokens into image files beside the model."""
+
+    decoder: Target
+
+    def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Request:
+        """One micro-batch for `decoder`, in the order of `texts`."""
+
+    def prompt_used(self, text: str) -> str:
+        """The text the model really sees; raises PromptError when it cannot use this one."""
+
+    def render(self, tokens_BHW: Any) -> list[bytes]:
+        """Finished tokens -> one complete PNG file per image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """What a group builds inside its actors: picklable callables that take "cpu" or "cuda"."""
+
+    target: Callable[[str], TargetRole]
+    drafter: Callable[[str], DrafterRole] | None = None  # None: the decoder needs no drafter
+
+    @property
+    def per_group(self) -> int:
+        """Role actors, and so devices, of one group."""
+        return 1 if self.drafter is None else 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One image to make; (`key`, `sample`) is its identity, never its position."""
+
+    key: str
+    sample: int
+    text: str
+    seed: int
+    attempts: int = 0  # tries of earlier runs, from the ledger
+    wanted: bool = True  # False: decoded only to keep its block's composition, never stored
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a group says about one item: a PNG, or the reason why there is none."""
+
+    png: bytes = b""
+    prompt_used: str = ""
+    error: str = ""
+    transient: bool = False
+    attempts: int = 1
+    stats: dict[str, Any] = field(default_factory=dict)

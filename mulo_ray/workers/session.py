@@ -1,0 +1,92 @@
+"""One Ray for one run: the cluster we are in, or a quiet local one that leaves nothing behind. Knows no group and no model."""
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mulo_ray.workers.placement import GroupShape, Node
+
+OBJECT_STORE_BYTES = 256 * 2**20
+"""Drafts and finished files are all that a local store ever holds."""
+
+
+def in_ray_job() -> bool:
+    """True under `ray job submit`: the working directory is then a copy that is deleted with the job."""
+    return "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
+
+
+@contextmanager
+def session(*, verbose: bool = False) -> Iterator[None]:
+    """Ray for the body. An already connected Ray is used and left alone; RAY_ADDRESS names a cluster; else a local one."""
+    quiet = "info" if verbose else "error"
+    logging.getLogger("ray").setLevel(quiet.upper())
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not verbose:
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    import ray
+    import ray.data  # sets its own log level on import
+
+    logging.getLogger("ray.data").setLevel(quiet.upper())
+    if ray.is_initialized():
+        yield
+        return
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(logging_level=quiet, log_to_driver=verbose)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    temp = tempfile.mkdtemp(prefix="mulo", dir="/tmp" if os.path.isdir("/tmp") else None)  # socket paths must stay short
+    with _environment(RAY_AUTH_MODE="disabled", PYTHONPATH=_importable()):
+        try:
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                logging_level=quiet,
+                log_to_driver=verbose,
+                _temp_dir=temp,
+            )
+            yield
+        finally:
+            ray.shutdown()
+            shutil.rmtree(temp, ignore_errors=True)
+
+
+def live_nodes() -> list[Node]:
+    """What each live node holds in all."""
+    import ray
+
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def request_groups(shape: GroupShape, groups: int) -> None:
+    """Tell the cluster's autoscaler, if there is one, what the waiting run needs."""
+    from ray.autoscaler.sdk import request_resources
+
+    bundle: dict[str, Any] = {"GPU": int(shape.num_gpus)} if shape.num_gpus else {"CPU": shape.num_cpus}
+    request_resources(bundles=[bundle] * groups)
+
+
+def _importable() -> str:
+    """PYTHONPATH with which workers import this very package, installed or not."""
+    root = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Variables that a local Ray and its workers inherit, taken back at the end."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)

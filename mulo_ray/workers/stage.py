@@ -1,0 +1,125 @@
+"""The Ray Data pipeline: blocks from the driver -> groups -> writer -> ledger rows back to the driver.
+
+Knows no model, store or file format: it is handed roles and a `put`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import ray
+import ray.data
+
+import mulo_ray.errors
+from mulo_ray.errors import PlacementError, RunError, WorkerLostError
+from mulo_ray.types import LedgerRow
+from mulo_ray.workers.attempts import Attempts
+from mulo_ray.workers.blocks import block_table, read_rows
+from mulo_ray.workers.group import ROUND_TIMEOUT_S, Group
+from mulo_ray.workers.placement import CPUS_PER_WRITER, Placement
+from mulo_ray.workers.roles import Item, Roles
+from mulo_ray.workers.writer import Put, Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLimits:
+    """How long the stage waits for what may never come (seconds)."""
+
+    start_s: int = 900  # all groups up, weights loaded
+    round_s: float = ROUND_TIMEOUT_S  # one answer of a role
+    no_progress_s: float = 7200.0  # no block at all moved; above round_s, which ends single groups first
+
+
+def run_stage(
+    blocks: Sequence[tuple[int, Sequence[Item]]],
+    roles: Roles,
+    placement: Placement,
+    put: Put,
+    *,
+    in_flight: int,
+    limits: StageLimits = StageLimits(),
+) -> Iterator[list[LedgerRow]]:
+    """The ledger row of every wanted item, in the order they finish; several at a time, never one twice.
+
+    Raises RunError (or the subclass a worker reported) when the run cannot go on, and frees its actors first.
+    """
+    attempts = ray.remote(Attempts).options(num_cpus=0).remote()
+    wanted = {(item.key, item.sample) for _, items in blocks for item in items if item.wanted}
+    try:
+        tables = [block_table(number, items) for number, items in blocks]
+        dataset = _dataset(tables, roles, placement, put, attempts, in_flight, limits)
+        for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            rows = [row for row in read_rows(batch) if (row.key, row.sample) in wanted]
+            wanted.difference_update((row.key, row.sample) for row in rows)
+            yield rows
+    except (ray.exceptions.RayError, RuntimeError) as error:
+        raise _as_ours(error, attempts, placement) from error
+    finally:
+        # A pool of a dataset that ended early keeps its devices until its reference cycle is collected.
+        dataset = None
+        gc.collect()
+    if wanted:
+        key, sample = min(wanted)
+        raise RunError(f"{len(wanted)} images never came back, the first being sample {sample} of {key!r}; run again to make them")
+
+
+def _dataset(
+    tables: list[pa.Table], roles: Roles, placement: Placement, put: Put, attempts: Any, in_flight: int, limits: StageLimits
+) -> Any:
+    context = ray.data.DataContext.get_current().copy()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.wait_for_min_actors_s = limits.start_s
+    context.execution_no_progress_timeout_s = limits.no_progress_s
+    shape = placement.shape
+    with ray.data.DataContext.current(context):
+        return (
+            ray.data.from_arrow(tables)
+            .map_batches(
+                Group,
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=shape.num_cpus,
+                num_gpus=shape.num_gpus or None,
+                compute=ray.data.ActorPoolStrategy(
+                    min_size=placement.groups, max_size=placement.max_groups, max_concurrent_calls_per_actor=in_flight
+                ),
+                fn_constructor_kwargs={
+                    "roles": roles,
+                    "shape": shape,
+                    "attempts": attempts,
+                    "in_flight": in_flight,
+                    "round_timeout_s": limits.round_s,
+                },
+            )
+            .map_batches(
+                Writer,
+                batch_size=None,
+                batch_format="pyarrow",
+                num_cpus=CPUS_PER_WRITER,
+                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, placement.max_groups // 4)),
+                fn_constructor_kwargs={"put": put, "attempts": attempts},
+            )
+        )
+
+
+def _as_ours(error: Exception, attempts: Any, placement: Placement) -> RunError:
+    """What a worker reported before it died, else Ray's own words in one sentence."""
+    try:
+        fatal = ray.get(attempts.fatal.remote(), timeout=10)
+    except ray.exceptions.RayError:
+        fatal = None
+    if fatal is not None:
+        kind, sentence = fatal
+        ours = getattr(mulo_ray.errors, kind, RunError)
+        return ours(sentence) if issubclass(ours, RunError) else RunError(sentence)
+    if isinstance(error, ray.exceptions.GetTimeoutError):
+        return PlacementError(
+            f"the workers did not start in time ({placement.sentence}): other jobs may hold the devices, or a model is slow to load"
+        )
+    last_line = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    return WorkerLostError(f"the workers stopped ({type(error).__name__}): {last_line}")

@@ -1,0 +1,116 @@
+"""Small real roles without torch: tokens are lists of ints, pictures one colour that follows from text and seed.
+
+Words of a text order a fault: "refuse" PromptError, "boom" ValueError while decoding, "fatal" CheckpointError while
+decoding, "die" ends the target's process, "dieonce:PATH" and "hangonce:PATH" do so while PATH does not exist.
+"""
+
+import hashlib
+import io
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from PIL import Image
+
+from mulo_ray.decoding.stats import ImageStats
+from mulo_ray.errors import CheckpointError, PromptError
+
+ROUNDS = 3
+
+
+def colour(text: str, seed: int) -> tuple[int, int, int]:
+    digest = hashlib.sha256(f"{text}|{seed}".encode()).digest()
+    return digest[0], digest[1], digest[2]
+
+
+def png_of(text: str, seed: int) -> bytes:
+    """What the stub family makes of one prompt, anywhere and in any company."""
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8), colour(text, seed)).save(out, "PNG")
+    return out.getvalue()
+
+
+class _Role:
+    def __init__(self, sleep_s: float = 0.0) -> None:
+        self.decoder = self
+        self.sleep_s = sleep_s
+        self.slots: dict[int, Any] = {}
+
+    def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Any:
+        return SimpleNamespace(texts=list(texts), seeds=list(seeds))
+
+    def begin(self, slot: int, request: Any) -> None:
+        assert slot not in self.slots, "a slot in use was handed out again"
+        self.slots[slot] = SimpleNamespace(request=request, round=0)
+
+
+class StubDrafter(_Role):
+    def draft(self, slot: int, committed: Any) -> list[int]:
+        time.sleep(self.sleep_s)
+        state = self.slots[slot]
+        assert committed == (None if state.round == 0 else [state.round]), "the drafter continues what was committed"
+        state.round += 1
+        return [state.round] * len(state.request.texts)
+
+    def finish(self, slot: int) -> list[ImageStats]:
+        state = self.slots.pop(slot)
+        return [ImageStats(forwards_drafter=state.round) for _ in state.request.texts]
+
+
+class StubTarget(_Role):
+    def prompt_used(self, text: str) -> str:
+        if "refuse" in text.split():
+            raise PromptError("this prompt is refused: say something else")
+        return text.lower()
+
+    def advance(self, slot: int, draft: Any) -> Any:
+        time.sleep(self.sleep_s)
+        state = self.slots[slot]
+        for text in state.request.texts:
+            _misbehave(text)
+        if draft is None:
+            return None
+        state.round += 1
+        assert draft == [state.round] * len(state.request.texts), "a draft of another round or micro-batch arrived"
+        return None if state.round == ROUNDS else [state.round]
+
+    def finish(self, slot: int) -> Any:
+        state = self.slots.pop(slot)
+        tokens = [(text, seed) for text, seed in zip(state.request.texts, state.request.seeds, strict=True)]
+        return SimpleNamespace(tokens_BHW=tokens, stats=[ImageStats(forwards_target=state.round) for _ in tokens])
+
+    def render(self, tokens_BHW: Any) -> list[bytes]:
+        return [png_of(text, seed) for text, seed in tokens_BHW]
+
+
+def _misbehave(text: str) -> None:
+    for word in text.split():
+        name, _, path = word.partition(":")
+        if name == "boom":
+            raise ValueError("the stub was told to fail")
+        if name == "fatal":
+            raise CheckpointError("the codebook has 16 entries, the drafter's 32: use one tokenizer")
+        if name == "die":
+            os._exit(9)
+        if name in ("dieonce", "hangonce") and not Path(path).exists():
+            Path(path).touch()
+            os._exit(9) if name == "dieonce" else time.sleep(600)
+
+
+def make_drafter(device: str, *, sleep_s: float = 0.0) -> StubDrafter:
+    return StubDrafter(sleep_s)
+
+
+def make_target(device: str, *, sleep_s: float = 0.0) -> StubTarget:
+    return StubTarget(sleep_s)
+
+
+def fail_to_build(device: str) -> StubTarget:
+    raise CheckpointError("no weights at 'nowhere.safetensors': pass --weights DIRECTORY")
+
+
+def die_while_building(device: str) -> StubTarget:
+    os._exit(9)
