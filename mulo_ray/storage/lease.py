@@ -11,6 +11,7 @@ import dataclasses
 import json
 import logging
 import random
+import re
 import threading
 import time
 import uuid
@@ -24,6 +25,8 @@ from mulo_ray.storage.store import Store
 log = logging.getLogger(__name__)
 
 FOLDER = "lease/"
+_DYING_S = 1.0  # a driver killed just now may still be there for a moment, while its memory is freed
+_LEASE = re.compile(r"lease/lease-\d{6}\.json")
 
 
 class Lease:
@@ -56,8 +59,13 @@ class Lease:
         self._thread = threading.Thread(target=self._beat_for_ever, name="lease-heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
-        while not self._acquire():
-            time.sleep(random.uniform(0.05, 0.2))  # another taker was faster, or both stepped back
+        try:
+            while not self._acquire():
+                time.sleep(random.uniform(0.05, 0.2))  # another taker was faster, or both stepped back
+        except BaseException:
+            with contextlib.suppress(StorageError):
+                self.store.delete(_beat_name(self._token))
+            raise
         self._thread.start()
         return self
 
@@ -70,10 +78,11 @@ class Lease:
             log.warning("the lease of %s could not be released: %s", self.store.uri, error)
 
     def check(self) -> None:
-        """Raise StorageError when another driver has the output, or may have taken it by now."""
-        silent_s = time.monotonic() - self._beat_at
-        if not self._lost and silent_s > self.ttl_s:
-            self._lost = f"no heartbeat could be written for {silent_s:.0f} s"
+        """Raise StorageError when another driver has the output, or when that cannot be found out."""
+        if not self._lost and time.monotonic() - self._beat_at > self.ttl_s:
+            self._look()  # heartbeats hung for so long that someone may have come
+            if not self._lost:
+                self._beat()
         if self._lost:
             raise StorageError(
                 f"the lease of {self.store.uri} was lost: {self._lost}. This driver stops, so that only one writes; "
@@ -88,11 +97,11 @@ class Lease:
             return False  # released while we looked
         if former is not None:
             self._wait_for_death(leases[-1], former)
-        number = int(leases[-1][len(FOLDER) + 6 :][:6]) + 1 if leases else 1
+        number = int(leases[-1].removesuffix(".json")[-6:]) + 1 if leases else 1
         name = f"{FOLDER}lease-{number:06d}.json"
         self._beat()
         mine = {**dataclasses.asdict(this_process()), "token": self._token, "since": time.time()}
-        if not self.store.create(name, json.dumps(mine).encode()):
+        if not self.store.create(name, json.dumps(mine).encode(), unique=True):
             return False
         # the dead lease must be there still, and ours the highest: else someone came and went, or came between
         now = self._leases()
@@ -111,15 +120,17 @@ class Lease:
         """Return when the owner is dead; raise ResumeError when it lives."""
         identity = ProcessIdentity(**{f.name: owner[f.name] for f in dataclasses.fields(ProcessIdentity)})
         alive = is_alive(identity)
+        until = time.monotonic() + _DYING_S
+        while alive and time.monotonic() < until:
+            time.sleep(0.05)
+            alive = is_alive(identity)
         if alive is False:
             self.say(f"taking over {self.store.uri} from process {owner['pid']} on this host, which is dead")
             return
         first = self._last_beat(owner)
         age_s = time.time() - first.get("time", owner["since"])
         who = f"process {owner['pid']} on {owner['host']}, started {_ago(time.time() - owner['since'])}"
-        if alive and age_s <= self.ttl_s:
-            raise ResumeError(self._refusal(who, age_s))
-        if not self.wait:
+        if (alive and age_s <= self.ttl_s) or not self.wait:
             raise ResumeError(self._refusal(who, age_s))
         silent_since = time.monotonic()
         while (left_s := self.ttl_s - (time.monotonic() - silent_since)) > 0:
@@ -165,7 +176,7 @@ class Lease:
         self.store.delete(_beat_name(self._token))
 
     def _leases(self) -> list[str]:
-        return [name for name in self.store.list(FOLDER) if name.startswith(f"{FOLDER}lease-")]
+        return [name for name in self.store.list(FOLDER) if _LEASE.fullmatch(name)]
 
     def _owner(self, name: str) -> dict[str, Any] | None:
         try:

@@ -11,9 +11,10 @@ from mulo_ray.storage.remote_objects import RemoteObjects
 
 
 def probe_backend(backend: LocalFiles | RemoteObjects) -> None:
-    """One round trip under a unique name. Raises StorageError when other bytes come back."""
+    """A listing and one round trip under a unique name. Raises StorageError when other bytes come back."""
     name = f"probe-{uuid.uuid4().hex}"
     data = name.encode()
+    backend.names("ledger/")  # a missing bucket is told apart from missing rights by a listing only
     try:
         backend.write_new(name, data)
         if backend.read(name) != data:

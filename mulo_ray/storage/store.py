@@ -43,21 +43,20 @@ class Store:
         """Write or overwrite one object, all or nothing."""
         self._try("writing", name, lambda: self._backend().write(name, data))
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, *, unique: bool = False) -> bool:
         """Write an object only if the name is free; False when it exists. Of racing callers one gets True.
 
-        A store that cannot promise this warns once and does its best.
+        An answer lost after the write makes the client meet its own object, and clients repeat requests unseen. With
+        `unique`, `data` holds a token that nobody else writes, so meeting it counts as success; without, as False.
+        A store that cannot promise one winner warns once and does its best.
         """
-        attempts = 0
 
         def attempt() -> bool:
-            nonlocal attempts
-            attempts += 1
+            backend = self._backend()
             try:
-                self._backend().write_new(name, data)
+                backend.write_new(name, data)
             except FileExistsError:
-                # an answer lost after the write makes the retry meet its own object
-                return attempts > 1 and self._backend().read(name) == data
+                return unique and backend.read(name) == data
             return True
 
         return self._try("creating", name, attempt)
@@ -83,7 +82,7 @@ class Store:
         return self._try("sweeping", ".", lambda: self._backend().sweep())
 
     def probe(self) -> None:
-        """Write, read back, create and delete a small object, so that a job fails in seconds and not in hours.
+        """List, write, read back, create and delete a small object, so that a job fails in seconds and not in hours.
 
         Also finds out whether the store honours create-only writes. Raises StorageError.
         """
@@ -118,7 +117,7 @@ class Store:
         text = f"{type(error).__name__}: {error}".rstrip(": ")
         number = error.errno if isinstance(error, OSError) else None
         if is_transient(error):
-            return f"the store kept failing ({text}); run the job again later"
+            return f"the store kept failing or cannot be reached ({text}); check its address, or run again later"
         if isinstance(error, FileNotFoundError):
             return f"the {place} does not exist; create it first ({text})"
         if isinstance(error, PermissionError) or number == errno.EROFS:
