@@ -1,0 +1,1 @@
+"""Families of models that satisfy decoding/interfaces. Knows torch, not Ray."""

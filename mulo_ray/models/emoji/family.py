@@ -1,0 +1,63 @@
+"""The embedded family as a `models.family.Family`. Knows no decoding method."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mulo_ray.decoding.interfaces import Condition, Resampler
+from mulo_ray.errors import CheckpointError
+from mulo_ray.models.catalog import FamilyCard
+from mulo_ray.models.checkpoint import fill, load_tensors
+from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
+from mulo_ray.models.raster import RasterScale
+from mulo_ray.models.rescaler import NearestResampler, PixelResampler
+from mulo_ray.models.text import condition_ids, prompt_used
+from mulo_ray.models.vq import VQ
+
+
+class EmojiFamily:
+    """Tokenizer at once, scales when asked for."""
+
+    def __init__(self, card: FamilyCard, device: str) -> None:
+        self._card, self._device = card, torch.device(device)
+        self.vq = VQ()
+        fill(self.vq, load_tensors(card.folder / "tokenizer.safetensors"), "tokenizer.safetensors")
+        self.vq.to(self._device)
+        self.codebook_VD = self.vq.codebook
+        self._known = frozenset((card.folder / "words.txt").read_text(encoding="utf-8").split())
+
+    def scale(self, px: int, *, batch_invariant: bool) -> RasterScale:
+        """See `models.family.Family.scale`."""
+        if px not in self._card.scales:
+            raise CheckpointError(f"the emoji family has no scale of {px} px; it has {sorted(self._card.scales)}")
+        network = EmojiNetwork(emoji_config(px, self.vq.config.codebook_size))
+        name = f"scale-{px}.safetensors"
+        fill(network, load_tensors(self._card.folder / name), name)
+        network.to(self._device)
+
+        def prefix(condition: Condition) -> Tensor:
+            vectors: Tensor = network.text(condition["ids_BPG"].to(self._device))
+            return vectors
+
+        return RasterScale(network.body, prefix, network.unconditional, batch_invariant=batch_invariant)
+
+    def prompt_used(self, text: str) -> str:
+        """See `models.text.prompt_used`."""
+        return prompt_used(text, self._known)
+
+    def condition(self, texts_used: Sequence[str]) -> Condition:
+        """Hashed word ids (B, P, 1 + G)."""
+        return {"ids_BPG": condition_ids(texts_used)}
+
+    def resampler(self, name: str, ratio: int) -> Resampler:
+        """`pixel` or `nearest`."""
+        if name == "nearest":
+            return NearestResampler(ratio)
+        return PixelResampler(self.vq, ratio)
+
+    @torch.inference_mode()
+    def pixels(self, tokens_BHW: Tensor) -> Tensor:
+        """One image at a time, rounded to nearest."""
+        images = [self.vq.decode(one.to(self._device)) for one in tokens_BHW.split(1)]
+        return (torch.cat(images) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu()

@@ -1,0 +1,40 @@
+"""What a family of models offers to the roles, and the registry of families. Adding one touches its own folder and one line here."""
+
+import importlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from mulo_ray.decoding.interfaces import Condition, Resampler, Scale
+from mulo_ray.models.catalog import FamilyCard
+
+_FAMILIES = {"emoji": "mulo_ray.models.emoji.family:EmojiFamily"}
+
+
+class Family(Protocol):
+    """A ladder of scales that share one tokenizer, one conditioner and one codebook."""
+
+    codebook_VD: Tensor
+
+    def scale(self, px: int, *, batch_invariant: bool) -> Scale:
+        """The model of one image size, loaded on first use."""
+
+    def prompt_used(self, text: str) -> str:
+        """The text the models will see; PromptError when nothing of it is readable."""
+
+    def condition(self, texts_used: Sequence[str]) -> Condition:
+        """Encode prompts that `prompt_used` returned."""
+
+    def resampler(self, name: str, ratio: int) -> Resampler:
+        """The up- and down-sampler of that name."""
+
+    def pixels(self, tokens_BHW: Tensor) -> Tensor:
+        """Tokens -> uint8 (B, 8H, 8W, 3) on the CPU, one image at a time."""
+
+
+def load_family(card: FamilyCard, device: str) -> Family:
+    """Build the family a card describes; CheckpointError when its weights do not fit."""
+    module, name = _FAMILIES[card.name].split(":")
+    family: Family = getattr(importlib.import_module(module), name)(card, device)
+    return family

@@ -1,0 +1,144 @@
+"""Builds the two roles of a job from plain options: the family, its scales and the decoder chosen. Knows no Ray.
+
+workers/ and the in-process path call this inside the process that owns the device.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from mulo_ray.config import DecoderOptions, SamplingOptions
+from mulo_ray.decoding.autoregressive import AutoregressiveTarget, ZipARTarget
+from mulo_ray.decoding.interfaces import Drafter, Request, Target
+from mulo_ray.decoding.mulo import MuloDrafter, MuloOptions, MuloTarget
+from mulo_ray.decoding.sampling import Sampling
+from mulo_ray.decoding.verification import neighbour_table
+from mulo_ray.models.catalog import read_card
+from mulo_ray.models.family import Family, load_family
+from mulo_ray.models.png import encode_png
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec:
+    """Everything a process needs to build a role; every option resolved, no None left. Pickles small."""
+
+    family: str
+    weights: str | None
+    drafter_px: int
+    target_px: int
+    sampling: SamplingOptions
+    decoding: DecoderOptions
+    batch_invariant: bool
+    device: str
+
+    @property
+    def ratio(self) -> int:
+        return self.target_px // self.drafter_px
+
+
+_T = TypeVar("_T")
+
+
+class _Role:
+    def __init__(self, spec: RoleSpec) -> None:
+        self._spec = spec
+        self._family: Family = load_family(read_card(spec.family, spec.weights), spec.device)
+
+    def request(self, texts_used: Sequence[str], seeds: Sequence[int]) -> Request:
+        """Texts that `prompt_used` returned, and one seed per image -> a request of B images."""
+        return Request(condition=self._family.condition(texts_used), seeds_B=torch.tensor(seeds, dtype=torch.int64))
+
+
+class DrafterRole(_Role):
+    """The low scale and its decoder."""
+
+    def __init__(self, spec: RoleSpec) -> None:
+        super().__init__(spec)
+        scale = self._family.scale(spec.drafter_px, batch_invariant=spec.batch_invariant)
+        rows = _rows_per_cycle(spec, scale.side)
+        self.decoder: Drafter = MuloDrafter(
+            scale, _sampling(spec), rows_per_cycle=rows, window=_set(spec.decoding.zipar_window)
+        )
+
+
+class TargetRole(_Role):
+    """The high scale, its decoder, and the way from tokens to PNG bytes."""
+
+    def __init__(self, spec: RoleSpec) -> None:
+        super().__init__(spec)
+        self.decoder: Target = _TARGETS[spec.decoding.decoder](spec, self._family)
+
+    def prompt_used(self, text: str) -> str:
+        """What the models will see of a prompt; PromptError when that is nothing."""
+        return self._family.prompt_used(text)
+
+    def render(self, tokens_BHW: Tensor, prompts: Sequence[str] | None = None) -> list[bytes]:
+        """PNG bytes of each image, with its prompt inside when given."""
+        pixels = self._family.pixels(tokens_BHW)
+        return [encode_png(image, prompt) for image, prompt in zip(pixels, prompts or [""] * len(pixels), strict=True)]
+
+
+def build_drafter(spec: RoleSpec) -> DrafterRole:
+    """The drafter of a pair; CheckpointError when its weights are missing or do not fit."""
+    return DrafterRole(spec)
+
+
+def build_target(spec: RoleSpec) -> TargetRole:
+    """The target of a pair, or the only role of a decoder that needs no drafter."""
+    return TargetRole(spec)
+
+
+def needs_drafter(decoder: str) -> bool:
+    """Whether a decoder has a low-resolution role."""
+    return decoder == "mulo"
+
+
+def _mulo(spec: RoleSpec, family: Family) -> Target:
+    scale = family.scale(spec.target_px, batch_invariant=spec.batch_invariant)
+    options = spec.decoding
+    return MuloTarget(
+        scale,
+        _sampling(spec),
+        family.resampler(_set(options.upsampler), spec.ratio),
+        MuloOptions(
+            tau=_set(options.tau),
+            neighbours_VK=neighbour_table(family.codebook_VD, _set(options.neighbours)),
+            radius=_set(options.radius),
+            redraw=_set(options.redraw),
+            rows_per_cycle=_rows_per_cycle(spec, scale.side // spec.ratio),
+            window=_set(options.zipar_window),
+            refresh_cache=_set(options.refresh_cache),
+        ),
+    )
+
+
+def _ar(spec: RoleSpec, family: Family) -> Target:
+    return AutoregressiveTarget(family.scale(spec.target_px, batch_invariant=spec.batch_invariant), _sampling(spec))
+
+
+def _zipar(spec: RoleSpec, family: Family) -> Target:
+    scale = family.scale(spec.target_px, batch_invariant=spec.batch_invariant)
+    return ZipARTarget(scale, _sampling(spec), _set(spec.decoding.zipar_window))
+
+
+_TARGETS: dict[str, Callable[[RoleSpec, Family], Target]] = {"mulo": _mulo, "ar": _ar, "zipar": _zipar}
+
+
+def _sampling(spec: RoleSpec) -> Sampling:
+    options = spec.sampling
+    return Sampling(
+        guidance=_set(options.guidance), temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+    )
+
+
+def _rows_per_cycle(spec: RoleSpec, drafter_side: int) -> int:
+    """0 is the whole drafter grid."""
+    return _set(spec.decoding.rows_per_cycle) or drafter_side
+
+
+def _set(value: _T | None) -> _T:
+    assert value is not None, "a role was built from options that were not resolved"
+    return value

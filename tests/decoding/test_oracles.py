@@ -1,0 +1,221 @@
+"""METHOD section 6, oracles 1, 2, 3, 5, 6 and 7, on tiny random models; the embedded family has its own in tests/models."""
+
+import pytest
+import torch
+from tests.support.tiny import request, teacher_forced, tiny
+
+from mulo_ray.decoding.autoregressive import AutoregressiveTarget, ZipARTarget
+from mulo_ray.decoding.grid import expand, from_first
+from mulo_ray.decoding.interfaces import Request, generate
+from mulo_ray.decoding.sampling import Sampling
+from mulo_ray.decoding.wavefront import zipar_forwards
+from mulo_ray.models.rescaler import NearestResampler
+
+GUIDED = Sampling(guidance=3.0)
+PLAIN = Sampling(guidance=1.0)
+
+
+def plain(pair, sampling, req):
+    return generate(AutoregressiveTarget(pair.scale("high"), sampling), None, req)
+
+
+@pytest.mark.parametrize("sampling", [PLAIN, GUIDED, Sampling(temperature=0.0), Sampling(guidance=2.0, top_k=9, top_p=0.8, temperature=0.7)])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_tau_above_one_with_raster_redraw_is_plain_decoding(rows, sampling):
+    """Oracle 1; REPORTS A (threshold form of A1-A4): cell for cell, any batch, any seed, any d, guidance on and off."""
+    pair = tiny()
+    for seed, batch in ((0, 1), (1, 3), (2, 5)):
+        req = request(batch, seed)
+        got = generate(pair.target(sampling, rows=rows, tau=1.01, redraw="raster"), pair.drafter(sampling, rows=rows), req)
+        assert torch.equal(got.tokens_BHW, plain(pair, sampling, req).tokens_BHW)
+        assert all(image.accepted == 0 and image.rejected == 64 for image in got.stats)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tau_above_one_twenty_seeds(seed):
+    """REPORTS A: greedy and sampled, 20 seeds."""
+    pair = tiny(seed)
+    for sampling in (Sampling(guidance=2.0), Sampling(guidance=2.0, temperature=0.0)):
+        req = request(2, seed)
+        got = generate(pair.target(sampling, tau=1.01, redraw="raster"), pair.drafter(sampling), req)
+        assert torch.equal(got.tokens_BHW, plain(pair, sampling, req).tokens_BHW)
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_tau_zero_returns_the_lifted_draft(rows):
+    """Oracle 2: U_r(draft), one verifying forward per cycle beside the prefill."""
+    pair, req = tiny(), request(3)
+    drafted = []
+    drafter = pair.drafter(GUIDED, rows=rows)
+    inner = drafter.draft
+    drafter.draft = lambda slot, committed: drafted.append(inner(slot, committed)) or drafted[-1]
+    got = generate(pair.target(GUIDED, rows=rows, tau=0.0, resampler=NearestResampler(2)), drafter, req)
+    assert torch.equal(got.tokens_BHW, NearestResampler(2).up(torch.cat(drafted, 1)))
+    assert all(image.forwards_target == 1 + 4 // rows and image.depth == 0 and image.rejected == 0 for image in got.stats)
+
+
+def one_cycle(pair, **options):
+    """The verdict of one whole-image cycle from the same state: (draft, tokens, stats)."""
+    req = request(4)
+    target, drafter = pair.target(GUIDED, **options), pair.drafter(GUIDED)
+    target.begin(0, req)
+    drafter.begin(0, req)
+    draft = drafter.draft(0, None)
+    lifted = target._resampler.up(draft)
+    target.advance(0, draft)
+    generation = target.finish(0)
+    return lifted, generation.tokens_BHW, generation.stats
+
+
+def test_accepted_share_never_rises_with_tau_nor_falls_with_k():
+    """Oracle 3."""
+    pair = tiny()
+    by_tau = [sum(s.accepted for s in one_cycle(pair, tau=tau)[2]) for tau in (0, 0.01, 0.05, 0.1, 0.3, 0.5, 1, 1.01)]
+    assert by_tau == sorted(by_tau, reverse=True)
+    assert by_tau[0] == 4 * 64 > by_tau[2] > by_tau[-1] == 0
+    by_k = [sum(s.accepted for s in one_cycle(pair, tau=0.1, k=k)[2]) for k in (1, 2, 4, 16, 64)]
+    assert by_k == sorted(by_k)
+    assert by_k[0] < by_k[-1] == 4 * 64, "k = V keeps everything at tau <= .999"
+
+
+@pytest.mark.parametrize("redraw", ["islands", "serial", "raster"])
+@pytest.mark.parametrize("radius", [0, 1, 3])
+def test_cells_outside_the_redrawn_set_keep_the_draft(redraw, radius):
+    """Oracle 3: nothing before the first rejected cell changes, nothing outside R_X changes, and something inside does."""
+    pair = tiny()
+    lifted, tokens, stats = one_cycle(pair, tau=0.02, redraw=redraw, radius=radius)
+    assert 0 < sum(s.rejected for s in stats) < 4 * 64
+    changed = lifted != tokens
+    assert changed.any()
+    total = sum(s.resampled for s in stats)
+    assert int(changed.sum()) <= total <= 4 * 64
+    # rebuild R_X from the rejections of a run that redraws nothing but them
+    _, _, naive = one_cycle(pair, tau=0.02, redraw="islands", radius=0)
+    assert [s.rejected for s in naive] == [s.rejected for s in stats], "the verdict does not depend on the redraw rule"
+
+
+def test_expansion_is_clipped_to_cells_from_the_first_rejected_on():
+    rejected = torch.zeros(1, 6, 6, dtype=torch.bool)
+    rejected[0, 2, 3] = rejected[0, 5, 0] = True
+    grown = expand(rejected, 1)
+    assert not grown[0, 1].any() and not grown[0, 2, 2], "the window never reaches before t0"
+    assert grown[0, 2, 3] and grown[0, 2, 4] and grown[0, 3, 2] and grown[0, 4, 1] and grown[0, 5, 1]
+    assert not grown[0, 4, 3]
+    assert torch.equal(from_first(rejected)[0].flatten().nonzero()[0], torch.tensor([15]))
+
+
+@pytest.mark.parametrize("positions", ["rope", "absolute"])
+def test_cache_equals_one_built_from_scratch_after_each_cycle(positions):
+    """Oracle 5; REPORTS A5 (a drafter's cache that drifts): with refresh_cache, on both sides."""
+    pair, req = tiny(positions=positions), request(3)
+    target = pair.target(GUIDED, rows=1, tau=0.05, refresh_cache=True)
+    drafter = pair.drafter(GUIDED, rows=1)
+    target.begin(0, req)
+    drafter.begin(0, req)
+    committed = None
+    for _ in range(4):
+        draft = drafter.draft(0, committed)
+        committed = target.advance(0, draft)
+        if committed is None:
+            break
+        for role, which in ((target, "high"), (drafter, "low")):
+            canvas = role._slots[0].canvas
+            if which == "low":
+                canvas.place_rows(role._slots[0].row - 1, committed)
+            canvas.settle()
+            fresh = type(canvas)(pair.scale(which), req, GUIDED)
+            known = int(canvas.filled_BN[0].sum()) // canvas.scale.side
+            fresh.place_rows(0, canvas.grid_BHW()[:, :known])
+            fresh.settle()
+            upto = 3 + known * canvas.scale.side
+            for layer in range(2):
+                a, b = canvas.cache.kv.keys_RSAD[layer][:, :upto], fresh.cache.kv.keys_RSAD[layer][:, :upto]
+                torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+                a, b = canvas.cache.kv.values_RSAD[layer][:, :upto], fresh.cache.kv.values_RSAD[layer][:, :upto]
+                torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+def methods(pair, sampling):
+    yield "ar", lambda: (AutoregressiveTarget(pair.scale("high"), sampling), None)
+    yield "zipar", lambda: (ZipARTarget(pair.scale("high"), sampling, 3), None)
+    for redraw in ("raster", "serial", "islands"):
+        for rows in (1, 4):
+            yield f"mulo-{redraw}-{rows}", lambda redraw=redraw, rows=rows: (
+                pair.target(sampling, rows=rows, tau=0.05, redraw=redraw, refresh_cache=True), pair.drafter(sampling, rows=rows),
+            )
+
+
+@pytest.mark.parametrize("sampling", [PLAIN, GUIDED])
+def test_an_image_is_the_same_alone_and_in_any_batch_at_any_place(sampling):
+    """Oracle 6; REPORTS A6, B3: each row equals its own batch-of-one run, for every decoder."""
+    pair = tiny()
+    for name, make in methods(pair, sampling):
+        together = generate(*make(), request(7)).tokens_BHW
+        alone = torch.cat([generate(*make(), request(1, first=i)).tokens_BHW for i in range(7)])
+        assert torch.equal(together, alone), name
+        shuffled = request(7)
+        order = torch.tensor([4, 0, 6, 2, 5, 1, 3])
+        moved = Request(condition={"labels": shuffled.condition["labels"][order]}, seeds_B=shuffled.seeds_B[order])
+        assert torch.equal(generate(*make(), moved).tokens_BHW, together[order]), name
+        assert len({tuple(image.flatten().tolist()) for image in together}) == 7, f"{name}: images must differ"
+
+
+def test_several_slots_in_flight_do_not_touch_each_other():
+    """REPORTS A10: a result depends on its arguments only, also with micro-batches interleaved on one role."""
+    pair = tiny()
+    expected = [generate(pair.target(GUIDED, rows=2), pair.drafter(GUIDED, rows=2), request(3, first=i * 3)) for i in range(2)]
+    target, drafter = pair.target(GUIDED, rows=2), pair.drafter(GUIDED, rows=2)
+    for slot in (0, 1):
+        target.begin(slot, request(3, first=slot * 3))
+        drafter.begin(slot, request(3, first=slot * 3))
+    drafts = [drafter.draft(slot, None) for slot in (0, 1)]
+    committed = [target.advance(slot, drafts[slot]) for slot in (1, 0)][::-1]
+    for slot in (0, 1):
+        assert target.advance(slot, drafter.draft(slot, committed[slot])) is None
+    for slot in (1, 0):
+        assert torch.equal(target.finish(slot).tokens_BHW, expected[slot].tokens_BHW)
+
+
+@pytest.mark.parametrize(("height", "width", "window", "forwards"), [(32, 32, 16, 528), (32, 32, 8, 280), (32, 32, 5, 187), (64, 64, 16, 1072), (64, 64, 11, 757)])
+def test_zipar_formula(height, width, window, forwards):
+    """METHOD section 4's check values."""
+    assert zipar_forwards(height, width, window) == forwards
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5, 8, 0])
+def test_forward_counts_equal_the_cost_model(window):
+    """Oracle 7: ZipAR's formula, plain decoding's N, and drafting + 1 per cycle + serial depth for MuLo-SD."""
+    pair, req = tiny(), request(3)
+    zipar = generate(ZipARTarget(pair.scale("high"), GUIDED, window), None, req)
+    assert {image.forwards_target for image in zipar.stats} == {zipar_forwards(8, 8, window)}
+    assert {image.forwards_target for image in plain(pair, GUIDED, req).stats} == {64}
+    mulo = generate(pair.target(GUIDED, tau=0.05, window=window), pair.drafter(GUIDED, window=window), req)
+    for image in mulo.stats:
+        assert image.forwards_drafter == zipar_forwards(4, 4, window)
+        assert image.forwards_target == 1 + image.cycles + image.depth
+        assert image.query_positions >= 63 + 15
+
+
+def test_zipar_with_a_window_of_a_row_is_plain_decoding():
+    pair, req = tiny(), request(3)
+    assert torch.equal(generate(ZipARTarget(pair.scale("high"), GUIDED, 8), None, req).tokens_BHW, plain(pair, GUIDED, req).tokens_BHW)
+
+
+def test_zipar_sees_no_unfilled_slot_and_no_dead_surrogate():
+    """METHOD section 4's two traps: after decoding, every key comes from a true token, and a cell's logits from true context."""
+    pair, req = tiny(), request(2)
+    target = ZipARTarget(pair.scale("high"), GUIDED, 2)
+    target.begin(0, req)
+    target.advance(0, None)
+    canvas = target._slots[0][0]
+    assert not canvas.stale_BN[:, :-1].any(), "every surrogate was rewritten"
+    tokens = canvas.tokens_BN
+    # the first row is plain decoding: its logits must be those of teacher forcing
+    logits = teacher_forced(pair.high, req.condition["labels"], tokens)
+    uncond = teacher_forced(pair.high, torch.full_like(req.condition["labels"], 7), tokens)
+    guided = uncond + 3 * (logits - uncond)
+    from mulo_ray.decoding.sampling import sample
+
+    for cell in range(8):
+        expected = sample(guided[:, cell], GUIDED, req.seeds_B, 8, torch.full((2,), cell))
+        assert torch.equal(expected, tokens[:, cell])
