@@ -40,18 +40,21 @@ format: $(VENV)/.dev  ## Rewrite the code in the project's format
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-bench: $(VENV)/.run  ## Plain decoding against mulo on the same captions [LIMIT=16 OUT=...]
-	$(PY) jobs/compare.py --limit $(LIMIT) --output "$(OUT)-bench" $(ARGS)
+bench: $(VENV)/.run  ## Plain decoding against mulo on the same captions [LIMIT=16 OUT=... ARGS=...]
+	$(PY) jobs/coco5k.py --decoder ar --limit $(LIMIT) --output "$(OUT)-ar" $(ARGS)
+	$(PY) jobs/coco5k.py --decoder mulo --limit $(LIMIT) --output "$(OUT)-mulo" $(ARGS)
+	$(PY) jobs/compare.py "$(OUT)-ar" "$(OUT)-mulo" --output "$(OUT)-compare"
 
 clean:  ## Remove the environment and the tools' caches (outputs stay)
 	rm -rf "$(VENV)" .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# What a run needs; what development needs comes on top. The stamps make each install happen once.
+# What a run needs; what development needs comes on top. The stamps make each install happen once. --no-compile: compiling
+# all of torch and Ray to bytecode takes longer than compiling, once, what is really imported.
 $(VENV)/.run: pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv "$(VENV)"
-	$(PY) -m pip install --quiet -c constraints.txt -e ".[s3]"
+	$(PY) -m pip install --quiet --no-compile -c constraints.txt -e ".[s3]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PY) -m pip install --quiet -c constraints.txt -e ".[s3,train,families,dev]"
+	$(PY) -m pip install --quiet --no-compile -c constraints.txt -e ".[s3,train,families,dev]"
 	touch $@

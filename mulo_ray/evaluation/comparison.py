@@ -12,7 +12,7 @@ from typing import Any
 
 from mulo_ray.errors import StorageError, UsageError
 from mulo_ray.evaluation.finished import RunStore, object_name, setting
-from mulo_ray.evaluation.pages import render, snippet
+from mulo_ray.evaluation.pages import render, short, snippet
 from mulo_ray.evaluation.pictures import contact_sheet, thumbnail_uri
 from mulo_ray.evaluation.report import REPORT_JSON, decoder_line
 from mulo_ray.types import LedgerRow
@@ -99,6 +99,18 @@ def write_comparison(store: RunStore, runs: Sequence[FinishedRun]) -> list[Line]
     page = render("comparison.html.j2", lines=lines, labels=[run.label for run in runs], captions=captions)
     store.put(COMPARISON_HTML, page.encode("utf-8", "replace"))
     return lines
+
+
+def comparison_text(lines: Sequence[Line]) -> str:
+    """The table of a comparison for a terminal."""
+    head = ("run", "images", "s/image", "speed-up", "target fwd", "drafter fwd", "queries", "accepted", "exact")
+    table: list[tuple[str, ...]] = [head]
+    for line in lines:
+        counts = (line.seconds_per_image, line.speed_up, line.forwards_target, line.forwards_drafter)
+        share = "-" if line.accepted is None else f"{line.accepted:.1%}"
+        numbers = (*map(short, counts), short(line.query_positions), share, "yes" if line.exact else "no")
+        table.append((line.label, str(line.images), *numbers))
+    return "\n".join("  ".join(f"{cell:>11}" for cell in row) for row in table)
 
 
 def run_sheet(run: FinishedRun, limit: int = MAX_CAPTIONS, columns: int = 8) -> bytes:
