@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,6 @@ from mulo_ray.training.muon import Muon
 from mulo_ray.training.pictures import Pictures, load_pictures
 
 _DROP_CAPTION, _DROP_WORD, _DROP_STYLE = 0.1, 0.1, 0.4
-_SHIFTS = (
     (0, 0),
     (0, 0),
     (4, 0),
@@ -33,20 +33,15 @@ _SHIFTS = (
 
 @torch.inference_mode()
 def tokenise(vq: VQ, pictures: Pictures, cache: Path) -> Tensor:
-    """Tokens (copies, n, N) int64 of every picture and a few shifted copies, kept in `cache`."""
+    """Tokens (n, N) int16 of every picture, kept in `cache`."""
     if cache.exists():
-        tokens: Tensor = torch.load(cache, weights_only=True)
-        return tokens
-    copies = []
-    for dy, dx in dict.fromkeys(_SHIFTS):
-        out = []
-        for start in range(0, len(pictures.pixels), 64):
-            pixels = torch.from_numpy(pictures.pixels[start : start + 64].copy()).permute(0, 3, 1, 2).float() / 255
-            padded = F.pad(pixels, (4, 4, 4, 4), value=1.0)
-            px = pictures.px
-            out.append(vq.encode(padded[..., 4 - dy : 4 - dy + px, 4 - dx : 4 - dx + px]).flatten(1).to(torch.int16))
-        copies.append(torch.cat(out))
-    tokens = torch.stack(copies)
+        cached: Tensor = torch.load(cache, weights_only=True)
+        return cached
+    out = []
+    for start in range(0, len(pictures.pixels), 64):
+        pixels = torch.from_numpy(pictures.pixels[start : start + 64].copy()).permute(0, 3, 1, 2).float() / 255
+        out.append(vq.encode(pixels).flatten(1).to(torch.int16))
+    tokens = torch.cat(out)
     torch.save(tokens, cache)
     return tokens
 
@@ -62,11 +57,13 @@ def train_scale(
     lr: float = 2e-3,
     seed: int = 0,
     start_from: Path | None = None,
+    published: dict[str, Any] | None = None,
     seconds: float = math.inf,
 ) -> EmojiNetwork:
     """Train the scale of `px` pixels to `steps` steps (or for `seconds`); resumes from its checkpoint in `folder`.
 
-    `start_from` is the checkpoint of another size, taken as the first weights of a fresh run.
+    `published` (weights and step) is where a run without a checkpoint goes on; `start_from` is the checkpoint of another
+    size, taken as the first weights of a fresh run.
     """
     torch.manual_seed(seed)
     model = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
@@ -76,7 +73,10 @@ def train_scale(
     extra = checkpoint.load(model, optimizers)
     if extra is None:
         extra = {"step": 0}
-        if start_from is not None:
+        if published is not None:
+            model.load_state_dict(published["model"])
+            extra = {"step": published["step"]}
+        elif start_from is not None:
             model.load_state_dict(torch.load(start_from, map_location="cpu", weights_only=True)["model"])
     pictures = load_pictures(data, px)
     tokens = tokenise(vq, pictures, folder / f"tokens-{px}.pt")
@@ -118,7 +118,7 @@ def _schedule(step: int, steps: int) -> float:
 def _batches(
     tokens: Tensor, words: list[str], styles: list[str], batch: int, seed: int, first: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Shuffled epochs from step `first` on: condition ids with drops, and tokens of a random copy."""
+    """Shuffled epochs from step `first` on: condition ids with drops, and tokens."""
     step = 0
     epoch = 0
     while True:
@@ -130,8 +130,6 @@ def _batches(
                 continue
             chosen = order[start : start + batch]
             g = torch.Generator().manual_seed((seed << 32) + step)
-            copy = torch.randint(len(_SHIFTS), (batch,), generator=g)
-            copy = torch.tensor([list(dict.fromkeys(_SHIFTS)).index(_SHIFTS[c]) for c in copy.tolist()])
             with_style = torch.rand(batch, generator=g) > _DROP_STYLE
             captions = [
                 f"{styles[i]} {words[i]}" if s else words[i] for i, s in zip(chosen.tolist(), with_style, strict=True)
@@ -139,7 +137,7 @@ def _batches(
             ids = condition_ids(captions)
             ids[..., 0][torch.rand(ids.shape[:2], generator=g) < _DROP_WORD] = BUCKETS
             ids[torch.rand(batch, generator=g) < _DROP_CAPTION] = BUCKETS
-            yield ids, tokens[copy, chosen].long()
+            yield ids, tokens[chosen].long()
         epoch += 1
 
 

@@ -1,0 +1,80 @@
+"""From checkpoints to a family folder: float16 safetensors, the word list and the card. Knows the layout catalog.py reads."""
+
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from mulo_ray.errors import UsageError
+from mulo_ray.models.text import vocabulary
+from mulo_ray.training.pictures import load_pictures
+
+DEFAULT_PAIR = (64, 128)
+
+
+def publish(data: Path, checkpoints: Path, folder: Path, defaults: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Write every finished or half-finished stage found in `checkpoints` to `folder`; returns the card.
+
+    The card's option defaults are kept from the card already there, unless `defaults` brings new ones.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    old = _old_card(folder)
+    card: dict[str, Any] = {
+        "name": "emoji",
+        "default_pair": list(DEFAULT_PAIR),
+        "defaults": defaults or old.get("defaults", {}),
+        "pair_defaults": old.get("pair_defaults", {}),
+        "tokenizer": _write(checkpoints, "tokenizer", folder, old.get("tokenizer", {})),
+        "scales": {},
+    }
+    for px in (32, 64, 128):
+        entry = _write(checkpoints, f"scale-{px}", folder, old.get("scales", {}).get(str(px), {}))
+        if entry:
+            card["scales"][str(px)] = {**entry, "side": px // 8}
+    if not card["tokenizer"] or not card["scales"]:
+        raise UsageError(
+            f"nothing to publish: {checkpoints} holds no trained tokenizer with a scale; run the earlier stages first"
+        )
+    words = vocabulary(load_pictures(data, 32).names)
+    (folder / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    (folder / "family.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    return card
+
+
+def _old_card(folder: Path) -> dict[str, Any]:
+    path = folder / "family.json"
+    card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return card
+
+
+def _write(checkpoints: Path, stage: str, folder: Path, old: dict[str, Any]) -> dict[str, Any]:
+    """One stage's float16 weights and its line of the card; the old line where no checkpoint exists."""
+    path = checkpoints / f"{stage}.pt"
+    if not path.exists():
+        return old
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    name = f"{stage}.safetensors"
+    save_file({key: value.half().contiguous() for key, value in state["model"].items()}, folder / name)
+    parameters = sum(value.numel() for value in state["model"].values())
+    return {
+        "file": name,
+        "steps": state["extra"]["step"],
+        "parameters": parameters,
+        **_last_metrics(checkpoints / f"{stage}.metrics.jsonl"),
+    }
+
+
+def _last_metrics(path: Path) -> dict[str, Any]:
+    """The latest loss (and PSNR per size) that training logged."""
+    found: dict[str, Any] = {}
+    if path.exists():
+        for line in deque(path.read_text(encoding="utf-8").splitlines(), maxlen=8):
+            record = json.loads(line)
+            if "held_out_psnr" in record:
+                found[f"held_out_psnr_{int(record['px'])}px"] = record["held_out_psnr"]
+            elif "loss" in record:
+                found["loss"] = record["loss"]
+    return found
