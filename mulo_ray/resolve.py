@@ -4,31 +4,23 @@ Runs before anything starts; knows no torch, no Ray and no file.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from mulo_ray.config import JobConfig
 from mulo_ray.errors import UsageError
+from mulo_ray.models.catalog import FamilyCard
 
-DECODER_FIELDS = ("tau", "neighbours", "radius", "redraw", "rows_per_cycle", "zipar_window", "upsampler", "refresh_cache")
+DECODER_FIELDS = (
+    "tau",
+    "neighbours",
+    "radius",
+    "redraw",
+    "rows_per_cycle",
+    "zipar_window",
+    "upsampler",
+    "refresh_cache",
+)
 USED_BY = {"ar": frozenset[str](), "zipar": frozenset({"zipar_window"}), "mulo": frozenset(DECODER_FIELDS)}
-
-
-class FamilyCard(Protocol):
-    """What is known of a family without loading its weights."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def scales(self) -> Mapping[int, int]: ...  # image side in pixels -> cells per row
-    @property
-    def default_pair(self) -> tuple[int, int]: ...  # (drafter, target) in pixels
-    @property
-    def defaults(self) -> Mapping[str, Any]: ...  # option -> value
-    @property
-    def weights_fingerprint(self) -> str: ...
-    @property
-    def role_bytes(self) -> int: ...  # estimate of one role's weights and caches
 
 
 def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
@@ -41,11 +33,12 @@ def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
     for name in DECODER_FIELDS:
         if getattr(config.decoding, name) is not None and name not in USED_BY[decoder]:
             raise UsageError(f"--{name.replace('_', '-')} has no effect on --decoder {decoder}; leave it out")
-    settings = {
-        name: card.defaults.get(name) if getattr(config.decoding, name) is None else getattr(config.decoding, name)
+    defaults = card.defaults_for(drafter_px or card.default_pair[0], target_px)
+    settings: dict[str, Any] = {
+        name: defaults.get(name) if getattr(config.decoding, name) is None else getattr(config.decoding, name)
         for name in USED_BY[decoder]
     }
-    guidance = card.defaults.get("guidance", 1.0) if config.sampling.guidance is None else config.sampling.guidance
+    guidance = defaults.get("guidance", 1.0) if config.sampling.guidance is None else config.sampling.guidance
     resolved = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, family=card.name, drafter_px=drafter_px, target_px=target_px),
@@ -67,7 +60,9 @@ def _sides(config: JobConfig, card: FamilyCard) -> tuple[int | None, int]:
         if config.model.drafter_px is not None:
             raise UsageError(f"--drafter-px has no effect on --decoder {config.decoding.decoder}; leave it out")
         return None, target_px
-    drafter_px = config.model.drafter_px or (default_drafter if config.model.target_px is None else _below(target_px, card))
+    drafter_px = config.model.drafter_px or (
+        default_drafter if config.model.target_px is None else _below(target_px, card)
+    )
     if drafter_px not in card.scales:
         raise UsageError(f"--drafter-px must be one of {sides} for family {card.name}, got {drafter_px}")
     if target_px <= drafter_px or target_px % drafter_px or card.scales[target_px] % card.scales[drafter_px]:
@@ -83,7 +78,9 @@ def _below(target_px: int, card: FamilyCard) -> int:
     fitting = [px for px in card.scales if px < target_px and target_px % px == 0]
     if not fitting:
         sides = ", ".join(str(px) for px in sorted(card.scales))
-        raise UsageError(f"no drafter of family {card.name} ({sides} px) is smaller than --target-px {target_px}; use --decoder ar")
+        raise UsageError(
+            f"no drafter of family {card.name} ({sides} px) is smaller than --target-px {target_px}; use --decoder ar"
+        )
     return card.default_pair[0] if card.default_pair[0] in fitting else max(fitting)
 
 
@@ -93,7 +90,9 @@ def _check_cells(config: JobConfig, card: FamilyCard) -> None:
     target_side = card.scales[config.model.target_px]
     decoding = config.decoding
     if decoding.zipar_window is not None and decoding.zipar_window > target_side:
-        raise UsageError(f"--zipar-window must be at most the target's {target_side} cells per row, got {decoding.zipar_window}")
+        raise UsageError(
+            f"--zipar-window must be at most the target's {target_side} cells per row, got {decoding.zipar_window}"
+        )
     if decoding.radius is not None and decoding.radius > target_side:
         raise UsageError(f"--radius must be at most the target's {target_side} cells per row, got {decoding.radius}")
     if decoding.rows_per_cycle and config.model.drafter_px is not None:

@@ -27,8 +27,12 @@ ROOMS: dict[str, set[str]] = {
     "storage": set(),
     "workers": {"decoding"},
     "evaluation": set(),
-    "job": {"decoding", "models", "prompts", "storage", "workers", "evaluation"},
-    "__main__": {"decoding", "models", "job"},
+    "resolve": {"models"},
+    "cli": set(),
+    "engine": {"models", "workers"},
+    "single": {"decoding", "workers", "engine", "resolve"},
+    "job": {"decoding", "models", "prompts", "storage", "workers", "evaluation", "resolve", "engine"},
+    "__main__": {"cli", "single"},
     "__init__": set(),
 }
 # The nouns themselves lean on nothing but errors.
@@ -36,14 +40,14 @@ NOUN_ARROWS = {"types": set(), "errors": set(), "seeding": set(), "config": {"er
 # heavy library -> the only rooms that may import it; other libraries are free
 LIBRARIES: dict[str, set[str]] = {
     "ray": {"workers", "job", "training"},
-    "torch": {"decoding", "models", "training", "workers", "job", "__main__"},
+    "torch": {"decoding", "models", "training", "workers", "job", "single", "__main__"},
     "safetensors": {"models", "training"},
     "transformers": {"models"},
     "fsspec": {"storage", "prompts", "models", "training"},
     "s3fs": {"storage"},
     "matplotlib": {"evaluation"},
     "jinja2": {"evaluation"},
-    "tyro": {"job", "__main__"},
+    "tyro": {"cli", "__main__"},
 }
 # rooms that are torch and the nouns, and nothing else from outside the standard library
 TORCH_ONLY = frozenset({"decoding"})

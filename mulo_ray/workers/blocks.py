@@ -1,7 +1,7 @@
 """The tables that travel: a block of items to a group, outcomes to the writer, ledger rows to the driver.
 
-A block is one row of one small table, so that Ray Data can neither split it nor bundle it with another: it is the unit of
-work, retry and resume, and its composition is fixed. Knows no Ray.
+A block is one row of one small table, so that Ray Data can neither split it nor bundle it with another: it is the
+unit of work, retry and resume, and its composition is fixed. Knows no Ray.
 """
 
 import dataclasses
@@ -24,9 +24,17 @@ def _fields(record: type) -> list[tuple[str, pa.DataType]]:
 
 BLOCK_SCHEMA = pa.schema([("block", pa.int64()), ("items", pa.list_(pa.struct(_fields(Item))))])
 OUTCOME_SCHEMA = pa.schema(
-    [("key", pa.string()), ("sample", pa.int64()), ("prompt", pa.string()), ("png", pa.binary())]
-    + [("prompt_used", pa.string()), ("error", pa.string()), ("transient", pa.bool_())]
-    + [("attempts", pa.int64()), ("stats", pa.string())]
+    [
+        ("key", pa.string()),
+        ("sample", pa.int64()),
+        ("prompt", pa.string()),
+        ("png", pa.binary()),
+        ("prompt_used", pa.string()),
+        ("error", pa.string()),
+        ("transient", pa.bool_()),
+        ("attempts", pa.int64()),
+        ("stats", pa.string()),
+    ]
 )
 ROW_SCHEMA = pa.schema(_fields(LedgerRow))
 
@@ -49,7 +57,9 @@ def outcomes_table(items: Sequence[Item], outcomes: Sequence[Outcome]) -> pa.Tab
         assert outcome.png or outcome.error, "an outcome is a file or a reason"
         if item.wanted:
             row = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
-            rows.append(row | {"key": item.key, "sample": item.sample, "prompt": item.text, "stats": json.dumps(outcome.stats)})
+            rows.append(
+                row | {"key": item.key, "sample": item.sample, "prompt": item.text, "stats": json.dumps(outcome.stats)}
+            )
     return pa.Table.from_pylist(rows, OUTCOME_SCHEMA)
 
 

@@ -18,7 +18,7 @@ class DrafterActor:
         self._busy_s: dict[int, float] = {}
 
     def build(self, make: Callable[[str], DrafterRole], device: str) -> None:
-        """Load the role. Apart from the constructor, so that the group sees the exception itself and not a dead actor."""
+        """Load the role. Not in the constructor: so the group sees the exception itself and not a dead actor."""
         self._device = device
         one_thread(device)
         self._role = make(device)

@@ -17,8 +17,8 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from mulo_ray.errors import PromptError, RunError
-from mulo_ray.workers.blocks import outcomes_table, read_block
 from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
+from mulo_ray.workers.blocks import outcomes_table, read_block
 from mulo_ray.workers.drafter import DrafterActor
 from mulo_ray.workers.placement import GroupShape, place_child
 from mulo_ray.workers.roles import Item, Outcome, Roles
@@ -43,9 +43,10 @@ class Group:
         self._turns = Turns(in_flight)
         self._timeout_s = round_timeout_s
         places = [place_child(shape, role) for role in range(roles.per_group)]
+        self._target: Any
         self._target = ray.remote(TargetActor).options(**places[0]).remote()
         building = [self._target.build.remote(roles.target, shape.device)]
-        self._drafter = None
+        self._drafter: Any = None
         if roles.drafter is not None:
             self._drafter = ray.remote(DrafterActor).options(**places[1]).remote()
             building.append(self._drafter.build.remote(roles.drafter, shape.device))
@@ -55,7 +56,9 @@ class Group:
             ray.get(attempts.report_fatal.remote(*_described(error)))
             raise
         except RayActorError:
-            sentence = "a worker process died while it loaded its model, most often for lack of memory: try fewer --groups"
+            sentence = (
+                "a worker process died while it loaded its model, most often for lack of memory: try fewer --groups"
+            )
             ray.get(attempts.report_fatal.remote("WorkerLostError", sentence))
             raise
 
@@ -97,7 +100,9 @@ class Group:
         while trials:
             trial = trials.pop(0)
             try:
-                images = await self._decode(slot, [items[index] for index in trial])
+                images = await self._decode(
+                    slot, [items[index] for index in trial], [outcomes[index].prompt_used for index in trial]
+                )
             except RayTaskError as error:
                 kind, sentence = _described(error)
                 if isinstance(error.cause, RunError):
@@ -107,21 +112,23 @@ class Group:
                     trials = [[index] for index in trial]
                     continue
                 outcome = outcomes[trial[0]]
-                # Only a PromptError is certain to come back; another error may be the machine's, so a later run tries again.
+                # A PromptError comes back for certain; another error may be the machine's: a later run tries again.
                 outcome.error, outcome.transient = sentence, not isinstance(error.cause, PromptError)
                 continue
             for index, (png, costs) in zip(trial, images, strict=True):
                 outcomes[index].png, outcomes[index].stats = png, costs
         return outcomes
 
-    async def _decode(self, slot: int, items: Sequence[Item]) -> list[tuple[bytes, dict[str, Any]]]:
+    async def _decode(
+        self, slot: int, items: Sequence[Item], texts_used: Sequence[str]
+    ) -> list[tuple[bytes, dict[str, Any]]]:
         """One micro-batch from texts to files; the loop of `decoding.interfaces.generate` over two processes."""
-        texts, seeds = [item.text for item in items], [item.seed for item in items]
+        prompts, seeds = [item.text for item in items], [item.seed for item in items]
         target, drafter = self._target, self._drafter
         try:
-            begun = [target.begin.remote(slot, texts, seeds)]
+            begun = [target.begin.remote(slot, texts_used, seeds)]
             if drafter is not None:
-                begun.append(drafter.begin.remote(slot, texts, seeds))
+                begun.append(drafter.begin.remote(slot, texts_used, seeds))
             for ref in begun:
                 await self._value(ref)
             committed, finished = None, False
@@ -130,7 +137,9 @@ class Group:
                 committed, finished_ref = target.advance.options(num_returns=2).remote(slot, draft)
                 finished = await self._value(finished_ref)
             drafting = None if drafter is None else drafter.finish.remote(slot)
-            images: list[tuple[bytes, dict[str, Any]]] = await self._value(target.finish.remote(slot, drafting))
+            images: list[tuple[bytes, dict[str, Any]]] = await self._value(
+                target.finish.remote(slot, prompts, drafting)
+            )
             return images
         except RayTaskError:
             for role in (target, drafter):
@@ -146,7 +155,7 @@ class Group:
 
 
 def _described(error: RayTaskError) -> tuple[str, str]:
-    """(class name, sentence) of what a role raised: our errors are sentences, others need their class to be understood."""
+    """(class name, sentence) of what a role raised: our errors are sentences, others are told by their class."""
     cause = error.cause if isinstance(error.cause, BaseException) else error
     kind = type(cause).__name__
     return kind, str(cause) if isinstance(cause, RunError | PromptError) else f"{kind}: {cause}"

@@ -1,6 +1,6 @@
 """How many groups fit, and where their actors go; says no, with both numbers, before anything starts.
 
-`preflight` is handed what the cluster holds, so it runs without Ray; only `place_child` runs inside one. Knows no model.
+`preflight` is handed what the cluster holds, so it runs without Ray; only `place_child` runs in one. Knows no model.
 """
 
 import time
@@ -14,8 +14,8 @@ from mulo_ray.errors import PlacementError
 CPUS_PER_ROLE = 0.25
 """Reserved for one role on a CPU: small, so that laptops run, and at once the limit of four roles per core."""
 CPUS_PER_WRITER = 0.1
-PROCESS_BYTES = 350 * 2**20
-"""Python, Ray and torch of one actor, before any weight."""
+GROUP_BYTES = 300 * 2**20
+"""Python and Ray of the group's own process, which holds no model."""
 
 Node = Mapping[str, float]
 """What one live node holds in all, as Ray names it: "CPU", "GPU", "memory" (bytes)."""
@@ -47,7 +47,8 @@ class Placement:
     def sentence(self) -> str:
         shape = self.shape
         where = "CPU" if shape.device == "cpu" else "one shared GPU" if shape.shares_gpu else f"{shape.num_gpus:g} GPU"
-        return f"{self.groups} group{'s' * (self.groups > 1)} of {shape.roles} role{'s' * (shape.roles > 1)}, each on {where}"
+        roles = f"{shape.roles} role{'s' * (shape.roles > 1)}"
+        return f"{self.groups} group{'s' * (self.groups > 1)} of {roles}, each on {where}"
 
 
 def preflight(
@@ -61,8 +62,8 @@ def preflight(
 ) -> Placement:
     """How many groups start, and on what.
 
-    `nodes` lists what the cluster holds now; with --wait-for-gpus it is asked again every few seconds, and `request` asks
-    an autoscaler for the missing ones. Raises PlacementError with what is needed and what is there.
+    `nodes` lists what the cluster holds now; with --wait-for-gpus it is asked again every few seconds, and `request`
+    asks an autoscaler for the missing ones. Raises PlacementError with what is needed and what is there.
     """
     wanted = options.groups or options.min_groups
     deadline = time.monotonic() + options.wait_for_gpus
@@ -136,25 +137,22 @@ def place_child(shape: GroupShape, role: int) -> dict[str, Any]:
 
 
 def _group_bytes(shape: GroupShape, role_bytes: int) -> int:
-    return shape.roles * (role_bytes + PROCESS_BYTES)
+    return shape.roles * role_bytes + GROUP_BYTES
 
 
 def _refusal(options: RunOptions, shape: GroupShape, role_bytes: int, fit: int, nodes: Sequence[Node]) -> str:
     wanted = options.groups or options.min_groups
-    roles = "1 target" if shape.roles == 1 else "1 drafter, 1 target"
+    groups = f"{wanted} group{'s' * (wanted > 1)} ({'1 target' if shape.roles == 1 else '1 drafter, 1 target'} each)"
+    advice = f"which holds {fit}: use --groups {fit} or fewer, or a larger cluster" if fit else "which holds none"
     if shape.device == "cuda":
-        gpus = sum(node.get("GPU", 0) for node in nodes)
-        most = max((node.get("GPU", 0) for node in nodes), default=0)
-        need = f"{wanted} group{'s' * (wanted > 1)} ({roles} each) need {shape.num_gpus * wanted:g} GPUs, {shape.num_gpus:g} on one node"
+        gpus, most = sum(node.get("GPU", 0) for node in nodes), max((node.get("GPU", 0) for node in nodes), default=0)
+        need = f"{groups} need {shape.num_gpus * wanted:g} GPUs, {shape.num_gpus:g} of them on one node"
         have = f"the cluster has {gpus:g}, at most {most:g} on one node"
-        if gpus == 0:
-            return f"{need}; {have}. Use --device cpu, or --wait-for-gpus SECONDS on a cluster that is still growing."
-    else:
-        cpus = sum(node.get("CPU", 0) for node in nodes)
-        memory = sum(node.get("memory", 0) for node in nodes) / 2**30
-        need = (
-            f"{wanted} groups ({roles} each) need {shape.num_cpus * wanted + CPUS_PER_WRITER:g} CPUs (four roles to a core) and "
-            f"{wanted * _group_bytes(shape, role_bytes) / 2**30:.1f} GiB"
-        )
-        have = f"the cluster has {cpus:g} CPUs and {memory:.1f} GiB"
-    return f"{need}; {have}, which holds {fit}. Use --groups {fit} or fewer, or a larger cluster." if fit else f"{need}; {have}."
+        if not gpus:
+            return f"{need}; {have}: use --device cpu, or --wait-for-gpus SECONDS while the cluster grows"
+        return f"{need}; {have}, {advice}"
+    need_gib = wanted * _group_bytes(shape, role_bytes) / 2**30
+    have_gib = sum(node.get("memory", 0) for node in nodes) / 2**30
+    need_cpus = shape.num_cpus * wanted + CPUS_PER_WRITER
+    need = f"{groups} need {need_cpus:g} CPUs (four roles to a core) and {need_gib:.1f} GiB"
+    return f"{need}; the cluster has {sum(node.get('CPU', 0) for node in nodes):g} and {have_gib:.1f} GiB, {advice}"

@@ -49,5 +49,11 @@ class Progress:
             return f"{text}, starting workers ({now - self._started:.0f} s)"
         rate = (self.made + self.failed) / max(1e-9, now - self._started)
         left_s = (self.total - self._settled) / rate
-        left = f"{left_s:.0f} s" if left_s < 120 else f"{left_s / 60:.0f} min" if left_s < 7200 else f"{left_s / 3600:.1f} h"
+        left = (
+            f"{left_s:.0f} s"
+            if left_s < 120
+            else f"{left_s / 60:.0f} min"
+            if left_s < 7200
+            else f"{left_s / 3600:.1f} h"
+        )
         return f"{text}, {rate:.2f} images/s, {left} left"

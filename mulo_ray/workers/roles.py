@@ -19,7 +19,7 @@ class DrafterRole(Protocol):
     decoder: Drafter
 
     def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Request:
-        """One micro-batch for `decoder`; `seeds` are int64 values of `mulo_ray.seeding.image_seed`."""
+        """One micro-batch for `decoder`; texts are those of `TargetRole.prompt_used`, seeds those of `image_seed`."""
 
 
 class TargetRole(Protocol):
@@ -33,8 +33,8 @@ class TargetRole(Protocol):
     def prompt_used(self, text: str) -> str:
         """The text the model really sees; raises PromptError when it cannot use this one."""
 
-    def render(self, tokens_BHW: Any) -> list[bytes]:
-        """Finished tokens -> one complete PNG file per image."""
+    def render(self, tokens_BHW: Any, prompts: Sequence[str]) -> list[bytes]:
+        """Finished tokens -> one complete PNG file per image, its prompt as the user wrote it inside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One Ray for one run: the cluster we are in, or a quiet local one that leaves nothing behind. Knows no group and no model."""
+"""One Ray for one run: the cluster we are in, or a quiet local one that leaves nothing behind. Knows no model."""
 
 import logging
 import os
@@ -22,16 +22,16 @@ def in_ray_job() -> bool:
 
 @contextmanager
 def session(*, verbose: bool = False) -> Iterator[None]:
-    """Ray for the body. An already connected Ray is used and left alone; RAY_ADDRESS names a cluster; else a local one."""
-    quiet = "info" if verbose else "error"
-    logging.getLogger("ray").setLevel(quiet.upper())
+    """Ray for the body: one that is connected already (and is left alone), that of RAY_ADDRESS, or a local one."""
+    quiet = logging.INFO if verbose else logging.ERROR
+    logging.getLogger("ray").setLevel(quiet)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not verbose:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     import ray
     import ray.data  # sets its own log level on import
 
-    logging.getLogger("ray.data").setLevel(quiet.upper())
+    logging.getLogger("ray.data").setLevel(quiet)
     if ray.is_initialized():
         yield
         return
@@ -42,7 +42,9 @@ def session(*, verbose: bool = False) -> Iterator[None]:
         finally:
             ray.shutdown()
         return
-    temp = tempfile.mkdtemp(prefix="mulo", dir="/tmp" if os.path.isdir("/tmp") else None)  # socket paths must stay short
+    temp = tempfile.mkdtemp(
+        prefix="mulo", dir="/tmp" if os.path.isdir("/tmp") else None
+    )  # socket paths must stay short
     with _environment(RAY_AUTH_MODE="disabled", PYTHONPATH=_importable()):
         try:
             ray.init(
@@ -63,7 +65,8 @@ def live_nodes() -> list[Node]:
     """What each live node holds in all."""
     import ray
 
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node["Resources"] for node in nodes if node["Alive"]]
 
 
 def request_groups(shape: GroupShape, groups: int) -> None:

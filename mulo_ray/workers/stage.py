@@ -64,11 +64,19 @@ def run_stage(
         gc.collect()
     if wanted:
         key, sample = min(wanted)
-        raise RunError(f"{len(wanted)} images never came back, the first being sample {sample} of {key!r}; run again to make them")
+        raise RunError(
+            f"{len(wanted)} images never came back, the first being sample {sample} of {key!r}; run again to make them"
+        )
 
 
 def _dataset(
-    tables: list[pa.Table], roles: Roles, placement: Placement, put: Put, attempts: Any, in_flight: int, limits: StageLimits
+    tables: list[pa.Table],
+    roles: Roles,
+    placement: Placement,
+    put: Put,
+    attempts: Any,
+    in_flight: int,
+    limits: StageLimits,
 ) -> Any:
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = False
@@ -119,7 +127,8 @@ def _as_ours(error: Exception, attempts: Any, placement: Placement) -> RunError:
         return ours(sentence) if issubclass(ours, RunError) else RunError(sentence)
     if isinstance(error, ray.exceptions.GetTimeoutError):
         return PlacementError(
-            f"the workers did not start in time ({placement.sentence}): other jobs may hold the devices, or a model is slow to load"
+            f"the workers did not start in time ({placement.sentence}): other jobs may hold the devices, "
+            "or a model is slow to load"
         )
     last_line = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
     return WorkerLostError(f"the workers stopped ({type(error).__name__}): {last_line}")

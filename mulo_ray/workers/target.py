@@ -23,7 +23,7 @@ class TargetActor:
         self._busy_s: dict[int, float] = {}
 
     def build(self, make: Callable[[str], TargetRole], device: str) -> None:
-        """Load the role. Apart from the constructor, so that the group sees the exception itself and not a dead actor."""
+        """Load the role. Not in the constructor: so the group sees the exception itself and not a dead actor."""
         self._device = device
         one_thread(device)
         self._role = make(device)
@@ -51,12 +51,17 @@ class TargetActor:
         self._busy_s[slot] += time.perf_counter() - started
         return committed, committed is None
 
-    def finish(self, slot: int, drafting: Sequence[Any] | None) -> list[tuple[bytes, dict[str, Any]]]:
-        """Free the slot: (PNG, costs) of each image, in the order of `begin`; `drafting` is what the drafter adds."""
+    def finish(
+        self, slot: int, prompts: Sequence[str], drafting: Sequence[Any] | None
+    ) -> list[tuple[bytes, dict[str, Any]]]:
+        """Free the slot: (PNG, costs) of each image, in the order of `begin`.
+
+        `prompts` are the users' own words, `drafting` is what the drafter's `finish` said.
+        """
         started = time.perf_counter()
         generation = self._role.decoder.finish(slot)
         decoded = time.perf_counter()
-        pngs = self._role.render(generation.tokens_BHW)
+        pngs = self._role.render(generation.tokens_BHW, prompts)
         rendered = time.perf_counter()
         busy_s = self._busy_s.pop(slot) + decoded - started
         images = []

@@ -5,9 +5,9 @@ import sys
 
 
 def one_thread(device: str) -> None:
-    """Keep torch, and whatever else uses OpenMP, at one thread on a CPU: results depend on the count, and cores are shared.
+    """Keep torch, and whatever else uses OpenMP, at one thread on a CPU: results depend on the count; cores are shared.
 
-    Called before a role is built (the environment counts when torch is imported) and after (should it be imported already).
+    Called before a role is built (the environment counts when torch is imported) and after (if it was already).
     """
     if device != "cpu":
         return

@@ -6,32 +6,41 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """Hands out slots 0..in_flight-1; `alone` waits until all of them are free and holds them all."""
+    """Hands out slots 0..in_flight-1. Whoever wants to be alone goes before all who wait, and waits for all who work."""
 
     def __init__(self, in_flight: int) -> None:
-        self._in_flight = in_flight
-        self._free = asyncio.Semaphore(in_flight)
-        self._one_waits_for_all = asyncio.Lock()  # two that gathered slots side by side would wait for each other
         self._slots = list(reversed(range(in_flight)))
+        self._working = 0
+        self._want_alone = 0
+        self._alone = False
+        self._changed = asyncio.Condition()
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[int]:
-        async with self._free:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._slots and not self._want_alone and not self._alone)
             slot = self._slots.pop()
-            try:
-                yield slot
-            finally:
+            self._working += 1
+        try:
+            yield slot
+        finally:
+            async with self._changed:
                 self._slots.append(slot)
+                self._working -= 1
+                self._changed.notify_all()
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[int]:
-        held = 0
-        async with self._one_waits_for_all:
+        async with self._changed:
+            self._want_alone += 1
             try:
-                while held < self._in_flight:
-                    await self._free.acquire()
-                    held += 1
-                yield self._slots[-1]
+                await self._changed.wait_for(lambda: not self._working and not self._alone)
             finally:
-                for _ in range(held):
-                    self._free.release()
+                self._want_alone -= 1
+            self._alone = True
+        try:
+            yield self._slots[-1]
+        finally:
+            async with self._changed:
+                self._alone = False
+                self._changed.notify_all()

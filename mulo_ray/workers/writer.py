@@ -23,7 +23,7 @@ PUTS_AT_ONCE = 8
 
 
 class Writer:
-    """Puts each image once, whole, under a name that depends on its identity only, so that a repeat rewrites the same."""
+    """Puts each image once, whole, under a name that depends on its identity only: a repeat rewrites the same."""
 
     def __init__(self, put: Put, attempts: Any) -> None:
         self._put = put
@@ -31,7 +31,7 @@ class Writer:
         self._pool = ThreadPoolExecutor(PUTS_AT_ONCE)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Outcomes in, ledger rows out. A store that refuses for good (no right, no space) ends the run: every row would fail."""
+        """Outcomes in, ledger rows out. A store that refuses for good ends the run: every row would fail."""
         try:
             return rows_table(list(self._pool.map(self._store, batch.to_pylist())))
         except StorageError as error:

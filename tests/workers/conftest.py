@@ -19,7 +19,9 @@ def local_ray() -> Iterator[None]:
     temp = tempfile.mkdtemp(prefix="mr", dir="/tmp")  # short: socket paths end at 107 bytes
     roots = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(roots)  # inherited by every worker, so that Ray can start them ahead of need
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        roots
+    )  # inherited by every worker, so that Ray can start them ahead of need
     ray.init(
         address="local",
         num_cpus=2,

@@ -64,7 +64,7 @@ class StubTarget(_Role):
     def prompt_used(self, text: str) -> str:
         if "refuse" in text.split():
             raise PromptError("this prompt is refused: say something else")
-        return text.lower()
+        return text.upper()
 
     def advance(self, slot: int, draft: Any) -> Any:
         time.sleep(self.sleep_s)
@@ -82,13 +82,14 @@ class StubTarget(_Role):
         tokens = [(text, seed) for text, seed in zip(state.request.texts, state.request.seeds, strict=True)]
         return SimpleNamespace(tokens_BHW=tokens, stats=[ImageStats(forwards_target=state.round) for _ in tokens])
 
-    def render(self, tokens_BHW: Any) -> list[bytes]:
-        return [png_of(text, seed) for text, seed in tokens_BHW]
+    def render(self, tokens_BHW: Any, prompts: Sequence[str]) -> list[bytes]:
+        assert [text for text, _ in tokens_BHW] == [prompt.upper() for prompt in prompts]
+        return [png_of(prompt, seed) for prompt, (_, seed) in zip(prompts, tokens_BHW, strict=True)]
 
 
 def _misbehave(text: str) -> None:
     for word in text.split():
-        name, _, path = word.partition(":")
+        name, _, path = word.lower().partition(":")
         if name == "boom":
             raise ValueError("the stub was told to fail")
         if name == "fatal":

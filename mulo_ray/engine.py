@@ -1,0 +1,76 @@
+"""What makes the images of a run: a family's card, and how a process builds its roles.
+
+Kept apart from the job so that another engine (stub roles, later a remote one) takes its place by one argument. Imports
+torch only where a role is built; knows no Ray, no output and no prompt file.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mulo_ray.config import JobConfig, ModelOptions
+from mulo_ray.models.catalog import FamilyCard, read_card
+from mulo_ray.workers.roles import DrafterRole, Roles, TargetRole
+
+if TYPE_CHECKING:
+    from mulo_ray.models.roles import RoleSpec
+
+IMAGE_FORMAT = "png-1"
+"""`mulo_ray.models.png.FORMAT`, which cannot be read without torch; a test keeps them equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """`roles` gets a resolved config; what it returns travels to the workers."""
+
+    card: FamilyCard
+    roles: Callable[[JobConfig], Roles]
+
+    def pixel_fields(self) -> dict[str, Any]:
+        """What the engine adds to the fields that decide image bytes."""
+        return {"weights": self.card.weights_fingerprint, "image_format": IMAGE_FORMAT}
+
+
+def family_engine(model: ModelOptions) -> Engine:
+    """The engine of a family of mulo_ray.models. Raises UsageError or CheckpointError, in seconds."""
+    return Engine(card=read_card(model.family, model.weights), roles=_family_roles)
+
+
+def _family_roles(config: JobConfig) -> Roles:
+    needs_drafter = config.decoding.decoder == "mulo"
+    return Roles(
+        target=functools.partial(build_target, config),
+        drafter=functools.partial(build_drafter, config) if needs_drafter else None,
+    )
+
+
+def build_target(config: JobConfig, device: str) -> TargetRole:
+    """Load the target in this process; "cpu" or "cuda"."""
+    from mulo_ray.models import roles
+
+    return roles.build_target(_spec(config, device))
+
+
+def build_drafter(config: JobConfig, device: str) -> DrafterRole:
+    """Load the drafter in this process; "cpu" or "cuda"."""
+    from mulo_ray.models import roles
+
+    return roles.build_drafter(_spec(config, device))
+
+
+def _spec(config: JobConfig, device: str) -> "RoleSpec":
+    from mulo_ray.models.roles import RoleSpec
+
+    target_px = config.model.target_px
+    assert target_px is not None, "the config is resolved before a role is built"
+    return RoleSpec(
+        family=config.model.family,
+        weights=config.model.weights,
+        drafter_px=config.model.drafter_px or target_px,  # a decoder without a drafter never looks at it
+        target_px=target_px,
+        sampling=config.sampling,
+        decoding=config.decoding,
+        batch_invariant=config.run.batch_invariant,
+        device=device,
+    )

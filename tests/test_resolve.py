@@ -1,0 +1,57 @@
+"""Options meet the family: defaults are filled, impossible combinations are sentences."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "workers"))
+from stub_engine import CARD
+
+from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions
+from mulo_ray.errors import UsageError
+from mulo_ray.resolve import resolve
+
+
+def job(model: ModelOptions | None = None, **decoding: object) -> JobConfig:
+    return JobConfig(model=model or ModelOptions(), decoding=DecoderOptions(**decoding))  # type: ignore[arg-type]
+
+
+def test_what_is_open_is_filled_and_what_is_set_stays() -> None:
+    resolved = resolve(job(tau=0.5), CARD)
+    assert (resolved.model.drafter_px, resolved.model.target_px) == (32, 64)
+    assert (resolved.decoding.tau, resolved.decoding.radius, resolved.sampling.guidance) == (0.5, 1, 2.0)
+    assert resolve(resolved, CARD) == resolved
+
+
+def test_a_target_alone_has_no_drafter_and_no_draft_options() -> None:
+    """Options that do nothing must not make another run of the same pictures."""
+    resolved = resolve(job(decoder="ar"), CARD)
+    assert resolved.model.drafter_px is None
+    assert resolved.decoding.tau is None
+    assert resolve(job(decoder="zipar"), CARD).decoding.zipar_window == 4
+    assert resolve(job(ModelOptions(target_px=32), decoder="ar"), CARD).model.target_px == 32
+
+
+def test_a_target_named_alone_gets_a_drafter_that_fits() -> None:
+    assert resolve(job(ModelOptions(target_px=128)), CARD).model.drafter_px == 32
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (job(ModelOptions(target_px=48)), "--target-px must be one of 32, 64, 128 for family stub, got 48"),
+        (job(ModelOptions(drafter_px=48)), "--drafter-px must be one of 32, 64, 128"),
+        (job(ModelOptions(drafter_px=64, target_px=64)), "whole multiple, 2 or more"),
+        (job(ModelOptions(drafter_px=128, target_px=64)), "whole multiple, 2 or more"),
+        (job(ModelOptions(target_px=32)), "use --decoder ar"),
+        (job(rows_per_cycle=3), r"must divide the drafter's 4 rows \(1, 2, 4\) or be 0"),
+        (job(zipar_window=9), "at most the target's 8 cells per row, got 9"),
+        (job(radius=9), "at most the target's 8 cells per row, got 9"),
+        (job(decoder="ar", tau=0.1), "--tau has no effect on --decoder ar"),
+        (job(ModelOptions(drafter_px=32), decoder="zipar"), "--drafter-px has no effect on --decoder zipar"),
+    ],
+)
+def test_what_cannot_work_is_refused(config: JobConfig, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        resolve(config, CARD)

@@ -1,0 +1,86 @@
+"""Preflight without Ray: what fits, what is refused, and with which numbers."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from mulo_ray.config import RunOptions
+from mulo_ray.errors import PlacementError
+from mulo_ray.workers.placement import Node, Placement, preflight
+
+GIB = 2**30
+LAPTOP: Node = {"CPU": 2.0, "memory": 12.0 * GIB}
+
+
+def place(options: RunOptions, nodes: Sequence[Node], roles: int = 2) -> Placement:
+    return preflight(options, roles=roles, role_bytes=GIB, nodes=lambda: nodes, say=lambda _: None)
+
+
+def test_two_cores_hold_two_groups_and_take_one_by_default() -> None:
+    assert place(RunOptions(), [LAPTOP]).groups == 1
+    assert place(RunOptions(groups=2), [LAPTOP]).groups == 2
+    assert place(RunOptions(), [LAPTOP], roles=1).groups == 2
+    assert place(RunOptions(), [{"CPU": 1.0, "memory": 8.0 * GIB}]).groups == 1
+
+
+def test_more_groups_than_the_machine_holds_are_refused_with_both_numbers() -> None:
+    with pytest.raises(PlacementError, match=r"9 groups .* need 4\.6 CPUs .* has 2 and .* use --groups 3 or fewer"):
+        place(RunOptions(groups=9), [LAPTOP])
+
+
+def test_memory_counts() -> None:
+    with pytest.raises(PlacementError, match=r"need .* and 6\.9 GiB; the cluster has 2 and 5\.0 GiB, which holds 2"):
+        place(RunOptions(groups=3), [{"CPU": 2.0, "memory": 5.0 * GIB}])
+
+
+def test_no_gpu_is_said_and_not_waited_for() -> None:
+    """REPORTS D4: both numbers and the CPU flag."""
+    with pytest.raises(PlacementError, match=r"need 2 GPUs.*has 0.*--device cpu"):
+        place(RunOptions(device="cuda"), [LAPTOP])
+
+
+def test_groups_of_gpus_stay_on_one_node() -> None:
+    nodes: list[Node] = [{"CPU": 8.0, "GPU": 4.0}, {"CPU": 8.0, "GPU": 3.0}, {"CPU": 8.0}]
+    placement = place(RunOptions(), nodes)
+    assert (placement.groups, placement.shape.num_gpus, placement.shape.num_cpus) == (3, 2, 0)
+    assert place(RunOptions(device="cpu", groups=1), nodes).shape.device == "cpu"
+
+
+def test_one_gpu_is_shared_by_both_roles() -> None:
+    placement = place(RunOptions(), [{"CPU": 8.0, "GPU": 1.0}])
+    assert placement.shape.shares_gpu
+    assert placement.sentence == "1 group of 2 roles, each on one shared GPU"
+
+
+def test_a_growing_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REPORTS D4: with progress lines and a limit; the autoscaler is asked once."""
+    clock = itertools.count(step=2.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    states: list[list[Node]] = [[LAPTOP], [LAPTOP, {"CPU": 8.0, "GPU": 2.0}], [{"CPU": 8.0, "GPU": 8.0}]]
+    said: list[str] = []
+    asked: list[int] = []
+    placement = preflight(
+        RunOptions(wait_for_gpus=60, groups=4),
+        roles=2,
+        role_bytes=GIB,
+        nodes=lambda: states.pop(0),
+        say=said.append,
+        request=lambda shape, groups: asked.append(groups),
+    )
+    assert placement.groups == 4
+    assert asked == [4]
+    assert len(said) == 2
+    assert said[0].startswith("waiting for devices: 0 of 4 groups fit")
+
+
+def test_what_is_there_when_the_wait_ends_is_used_from_min_groups_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(step=20.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    one_group: list[Node] = [{"CPU": 8.0, "GPU": 2.0}]
+    placement = place(RunOptions(wait_for_gpus=60, groups=4), one_group)
+    assert (placement.groups, placement.max_groups) == (1, 4)
+    with pytest.raises(PlacementError, match="which holds 1"):
+        place(RunOptions(wait_for_gpus=60, groups=4, min_groups=2), one_group)
