@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """Hands out slots 0..in_flight-1. Whoever wants to be alone goes before all who wait, and waits for all who work."""
+    """Hands out slots 0..in_flight-1. Who wants to be alone goes before all who wait, and after all who work."""
 
     def __init__(self, in_flight: int) -> None:
         self._slots = list(reversed(range(in_flight)))

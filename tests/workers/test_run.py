@@ -1,4 +1,4 @@
-"""`mulo_ray.job.run` in this process, over the shared local Ray, with stub roles: ledger, resume, counts, exit codes."""
+"""`mulo_ray.job.run` in this process, over the shared local Ray, with stub roles: ledger, resume, counts."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def prompts(*texts: str) -> list[Prompt]:
 
 
 def test_a_run_its_repetition_and_its_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """REPORTS C9 (6 + 3, the exit code says so), C11 (what failed for now is retried), B5, D10, issue 2 (second call)."""
+    """REPORTS C9 (6 + 3, the exit code says so), C11 (what failed for now is retried), B5, D10."""
     once = f"dieonce:{tmp_path / 'died'}"
     mine = prompts("a", "", "refuse", "b", once, "boom", "c", "d", "e")
     report = run(config(tmp_path / "out"), mine, engine=stub_engine())
@@ -100,5 +100,5 @@ def test_what_does_not_fit_is_said_before_any_work(
 
 def test_a_run_in_which_nothing_works_stops(tmp_path: Path) -> None:
     """Not 5,000 rows one by one when each fails for the same reason of ours."""
-    with pytest.raises(RunError, match="the first .* images all failed, the last with: ValueError"):
+    with pytest.raises(RunError, match=r"the first .* images all failed, the last with: ValueError"):
         run(config(tmp_path / "out"), prompts(*["boom"] * 60), engine=stub_engine())
