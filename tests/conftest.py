@@ -58,7 +58,7 @@ def s3_server() -> Iterator[dict[str, Any]]:
     finally:
         server.terminate()
         try:
-            server.wait(10)
+            server.wait(3)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
