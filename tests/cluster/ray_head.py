@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -47,8 +48,17 @@ def ray_head(folder: Path, num_cpus: int = 4, wait_s: float = 60) -> Iterator[st
         _wait_for(address, head, folder / "head.log", wait_s)
         yield address
     finally:
-        head.terminate()  # `ray start --block` takes its own processes down
-        head.wait(30)
+        _stop(head)
+
+
+def _stop(head: subprocess.Popen[bytes]) -> None:
+    """`ray start --block` takes its own processes down; where it is too slow, its own session is killed."""
+    head.terminate()
+    try:
+        head.wait(60)
+    except subprocess.TimeoutExpired:
+        os.killpg(head.pid, signal.SIGKILL)
+        head.wait(10)
 
 
 def _wait_for(address: str, head: subprocess.Popen[bytes], log: Path, wait_s: float) -> None:
