@@ -68,14 +68,15 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
         _say(f"{len(pairs)} images to {store.uri}: {todo}")
         unusable = [_unusable(prompt, sample) for prompt, sample in todo.todo if prompt.error]
         ledger.append(unusable)
-        blocks = _blocks(config, pairs, todo)
+        blocks = cut_blocks(config, pairs, todo)
         session_made: list[LedgerRow] = []
         if not blocks:
             _say("nothing left to make")
             _close(report, store, ledger, resolved, pairs, session_made, started)
             return report
-        progress = Progress(total=len(pairs), done_before=report.done_before)
-        progress.add(made=0, failed=len(todo.failed_for_good) + len(unusable))
+        failed_before = len(todo.failed_for_good) + len(unusable)
+        progress = Progress(total=len(pairs), done_before=report.done_before, failed_before=failed_before)
+        _say("starting Ray")
         with session(verbose=config.output.verbose), _stoppable():
             try:
                 with Recorder(append=ledger.append, check=lease.check, progress=progress) as recorder:
@@ -121,7 +122,7 @@ def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks) -> It
     yield from run_stage(blocks, roles, placement, PutImage(store), in_flight=config.run.in_flight)
 
 
-def _blocks(config: JobConfig, pairs: Sequence[Pair], todo: Plan) -> Blocks:
+def cut_blocks(config: JobConfig, pairs: Sequence[Pair], todo: Plan) -> Blocks:
     """Micro-batches of what is left.
 
     With batch invariance they are cut from the rest. Without it a picture depends on its company, so they are cut from

@@ -11,12 +11,13 @@ BAR_CELLS = 30
 class Progress:
     """Counts of this run; `total` includes what earlier runs did."""
 
-    def __init__(self, *, total: int, done_before: int, stream: TextIO | None = None) -> None:
-        self.total, self.before = total, done_before
+    def __init__(self, *, total: int, done_before: int, failed_before: int = 0, stream: TextIO | None = None) -> None:
+        self.total, self._done_before, self._failed_before = total, done_before, failed_before
         self.made = self.failed = 0
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._started = self._shown = time.monotonic()
+        self._first: tuple[float, int] | None = None  # when the first rows came, and how many
 
     def say(self, sentence: str) -> None:
         """A line of its own."""
@@ -24,6 +25,8 @@ class Progress:
 
     def add(self, *, made: int, failed: int) -> None:
         self.made, self.failed = self.made + made, self.failed + failed
+        if made + failed and self._first is None:
+            self._first = (time.monotonic(), self.made + self.failed)
 
     def tick(self, *, last: bool = False) -> None:
         """Show the counts if it is time."""
@@ -40,14 +43,14 @@ class Progress:
 
     @property
     def _settled(self) -> int:
-        return self.before + self.made + self.failed
+        return self._done_before + self._failed_before + self.made + self.failed
 
     def line(self, now: float) -> str:
         """`96/5000 done, 1 failed, 0.84 images/s, 97 min left`."""
-        text = f"{self.before + self.made}/{self.total} done, {self.failed} failed"
+        text = f"{self._done_before + self.made}/{self.total} done, {self._failed_before + self.failed} failed"
         if not self.made + self.failed:
             return f"{text}, starting workers ({now - self._started:.0f} s)"
-        rate = (self.made + self.failed) / max(1e-9, now - self._started)
+        rate = self._rate(now)
         left_s = (self.total - self._settled) / rate
         left = (
             f"{left_s:.0f} s"
@@ -57,3 +60,10 @@ class Progress:
             else f"{left_s / 3600:.1f} h"
         )
         return f"{text}, {rate:.2f} images/s, {left} left"
+
+    def _rate(self, now: float) -> float:
+        """Images per second since the first ones came; until more did, since the start, which includes loading."""
+        settled = self.made + self.failed
+        if self._first is not None and settled > self._first[1]:
+            return (settled - self._first[1]) / max(1e-9, now - self._first[0])
+        return settled / max(1e-9, now - self._started)

@@ -63,7 +63,7 @@ class Recorder:
         except Exception as error:
             self._error = error
             if not self._stop.is_set():
-                signal.raise_signal(signal.SIGINT)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _flush(self) -> None:
         with self._lock:

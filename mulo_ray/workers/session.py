@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,8 @@ def session(*, verbose: bool = False) -> Iterator[None]:
     import ray
     import ray.data  # sets its own log level on import
 
-    logging.getLogger("ray.data").setLevel(quiet)
+    # What ends a dataset reaches the user as our own sentence; Ray Data would print its whole configuration first.
+    logging.getLogger("ray.data").setLevel(logging.INFO if verbose else logging.CRITICAL)
     if ray.is_initialized():
         yield
         return
@@ -45,7 +47,9 @@ def session(*, verbose: bool = False) -> Iterator[None]:
     temp = tempfile.mkdtemp(
         prefix="mulo", dir="/tmp" if os.path.isdir("/tmp") else None
     )  # socket paths must stay short
-    with _environment(RAY_AUTH_MODE="disabled", PYTHONPATH=_importable()):
+    # Ray's own default makes workers the least of all processes, which starves them on a busy machine.
+    niceness = os.environ.get("RAY_worker_niceness", "0")
+    with _environment(RAY_AUTH_MODE="disabled", PYTHONPATH=_importable(), RAY_worker_niceness=niceness):
         try:
             ray.init(
                 address="local",
@@ -58,7 +62,16 @@ def session(*, verbose: bool = False) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
-            shutil.rmtree(temp, ignore_errors=True)
+            _remove(temp)
+
+
+def _remove(folder: str) -> None:
+    """Ray's last processes may still write a log line while their folder goes."""
+    for _ in range(10):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        time.sleep(0.1)
 
 
 def live_nodes() -> list[Node]:

@@ -12,8 +12,8 @@ from mulo_ray.config import JobConfig
 ROOT = Path(__file__).parents[2]
 ISSUE_FLAGS = (
     "--captions-file --captions --limit --output --family --drafter-px --target-px --decoder --tau --neighbours "
-    "--radius --redraw --rows-per-cycle --zipar-window --upsampler --refresh-cache --guidance --temperature --top-k --top-p "
-    "--samples-per-prompt --batch-size --in-flight --groups --min-groups --seed --device --max-failed "
+    "--radius --redraw --rows-per-cycle --zipar-window --upsampler --refresh-cache --guidance --temperature "
+    "--top-k --top-p --samples-per-prompt --batch-size --in-flight --groups --min-groups --seed --device --max-failed "
     "--batch-invariant --verbose --wait-for-gpus --weights"
 ).split()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_BACKEND_LOG_LEVEL="fatal")
+os.environ.setdefault("RAY_worker_niceness", "0")  # as in a run of ours
 os.environ.pop("RAY_ADDRESS", None)
 
 

@@ -9,12 +9,12 @@ from stub_engine import stub_engine
 
 from mulo_ray.config import InputOptions, JobConfig, OutputOptions, RunOptions, SamplingOptions
 from mulo_ray.errors import PlacementError, ResumeError, RunError
-from mulo_ray.job import run
+from mulo_ray.job import cut_blocks, run
 from mulo_ray.seeding import image_seed
-from mulo_ray.storage import Ledger, Store, object_name
-from mulo_ray.types import ExitCode, Prompt
+from mulo_ray.storage import Ledger, Store, object_name, plan
+from mulo_ray.types import ExitCode, LedgerRow, Prompt
 
-pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(240)]
 
 
 def config(root: Path, **options: object) -> JobConfig:
@@ -50,16 +50,13 @@ def test_a_run_its_repetition_and_its_counts(tmp_path: Path, capsys: pytest.Capt
     assert json.loads(store.get("report.json"))["exit_code"] == 3
     assert {failure["key"] for failure in report.failures} == {"k1", "k2", "k5"}
 
-    again = run(config(tmp_path / "out"), mine, engine=stub_engine())
-    assert (again.made, again.done_before, again.retried, again.failed) == (0, 6, 1, 3)
-    assert "6 already done, 1 retried, 2 failed for good, 0 new" in capsys.readouterr().err
-
-    capsys.readouterr()
     mine[5] = Prompt(key="k5", text="a mended prompt")
-    last = run(config(tmp_path / "out"), mine, engine=stub_engine())
-    assert (last.made, last.failed) == (1, 2)
+    capsys.readouterr()
+    again = run(config(tmp_path / "out"), mine, engine=stub_engine())
+    assert (again.made, again.done_before, again.retried, again.failed) == (1, 6, 1, 2)
+    assert "6 already done, 1 retried, 2 failed for good, 0 new" in capsys.readouterr().err
     third = run(config(tmp_path / "out"), mine, engine=stub_engine())
-    assert (third.made, third.done_before) == (0, 7)
+    assert (third.made, third.done_before, third.exit_code) == (0, 7, ExitCode.TOO_MANY_FAILED)
     assert "nothing left to make" in capsys.readouterr().err
 
 
@@ -71,15 +68,19 @@ def test_another_seed_does_not_continue_a_run(tmp_path: Path) -> None:
     run(config(tmp_path / "out", in_flight=1, groups=2), [], engine=stub_engine())
 
 
-def test_a_resume_without_batch_invariance_redecodes_whole_blocks_and_stores_the_rest(tmp_path: Path) -> None:
+def test_a_resume_without_batch_invariance_meets_the_same_company(tmp_path: Path) -> None:
     """DESIGN 3: the batch is then part of the picture, so its company is the same as in the first run."""
     mine = prompts("a", "b", "c", "d", "e", "f")
-    run(config(tmp_path / "out", batch_invariant=False), mine[:2], engine=stub_engine())
-    before = (tmp_path / "out" / "images").stat().st_mtime_ns
-    report = run(config(tmp_path / "out", batch_invariant=False, in_flight=1), mine, engine=stub_engine())
-    assert (report.made, report.done_before) == (4, 2)
-    assert (tmp_path / "out" / "images").stat().st_mtime_ns > before
-    assert len(list((tmp_path / "out" / "images").iterdir())) == 6
+    job = config(tmp_path / "out", batch_invariant=False)
+    todo = plan([(prompt, 0) for prompt in mine], {("k1", 0): LedgerRow(key="k1", sample=0, status="ok", prompt="b")})
+    blocks = cut_blocks(job, [(prompt, 0) for prompt in mine], todo)
+    assert [(number, [item.key for item in items]) for number, items in blocks] == [
+        (0, ["k0", "k1", "k2", "k3"]),
+        (1, ["k4", "k5"]),
+    ]
+    assert [item.key for _, items in blocks for item in items if not item.wanted] == ["k1"]
+    invariant = cut_blocks(config(tmp_path / "out"), [(prompt, 0) for prompt in mine], todo)
+    assert [item.key for item in invariant[0][1]] == ["k0", "k2", "k3", "k4"]
 
 
 @pytest.mark.parametrize(
