@@ -14,7 +14,6 @@ class Attempts:
         self._open_blocks: dict[int, int] = {}
         self._open_rows: set[tuple[str, int]] = set()
         self._fatal: tuple[str, str] | None = None
-        self._lost = 0
 
     def losses(self, block: int) -> int:
         """How often a block was lost so far."""
@@ -22,7 +21,6 @@ class Attempts:
 
     def begin_block(self, block: int) -> None:
         """Note that a block starts; until `end_block` it counts as lost."""
-        self._lost += block in self._open_blocks
         self._open_blocks[block] = self._open_blocks.get(block, 0) + 1
 
     def end_block(self, block: int) -> None:
@@ -45,7 +43,3 @@ class Attempts:
     def fatal(self) -> tuple[str, str] | None:
         """(class name, sentence) of the error that ends the run, if one was reported."""
         return self._fatal
-
-    def lost_blocks(self) -> int:
-        """How many times a block had to start again."""
-        return self._lost

@@ -16,7 +16,8 @@ TICK_S = 0.25
 class Recorder:
     """Context manager around the loop that yields rows: `add` them; a thread of its own appends, checks and shows.
 
-    When `append` or `check` fails, the main thread is interrupted and leaving the context raises that error.
+    When `append` or `check` fails, the main thread, if it is the one that works, is interrupted as by Ctrl-C; leaving
+    the context raises that error.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Recorder:
         self._progress.add(made=made, failed=len(rows) - made)
 
     def __enter__(self) -> Self:
+        self._interrupts = threading.current_thread() is threading.main_thread()
         self._thread.start()
         return self
 
@@ -62,7 +64,7 @@ class Recorder:
                 self._progress.tick()
         except Exception as error:
             self._error = error
-            if not self._stop.is_set():
+            if self._interrupts and not self._stop.is_set():
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _flush(self) -> None:

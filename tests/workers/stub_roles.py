@@ -115,3 +115,14 @@ def fail_to_build(device: str) -> StubTarget:
 
 def die_while_building(device: str) -> StubTarget:
     os._exit(9)
+
+
+def make_target_noting_its_device(device: str, *, folder: str) -> StubTarget:
+    """Leaves a file that says which GPU this process was given."""
+    Path(folder, f"target-{os.getpid()}").write_text(f"{device}:{os.environ['CUDA_VISIBLE_DEVICES']}")
+    return StubTarget()
+
+
+def make_drafter_noting_its_device(device: str, *, folder: str) -> StubDrafter:
+    Path(folder, f"drafter-{os.getpid()}").write_text(f"{device}:{os.environ['CUDA_VISIBLE_DEVICES']}")
+    return StubDrafter()
