@@ -1,4 +1,4 @@
-"""Train the embedded family: data -> tokenizer -> scale (32, 64, 128 px) -> publish. Each stage resumes where it stopped."""
+"""Train the embedded family: data -> tokenizer -> scale (32, 64, 128 px) -> publish. Each stage resumes."""
 
 import sys
 from pathlib import Path

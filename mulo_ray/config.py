@@ -105,8 +105,15 @@ class DecoderOptions:
         _require(self.tau is None or self.tau >= 0, "tau", self.tau, "0 or more (above 1 rejects everything)")
         _require(self.neighbours is None or self.neighbours >= 1, "neighbours", self.neighbours, "1 or more")
         _require(self.radius is None or self.radius >= 0, "radius", self.radius, "0 or more")
-        _require(self.rows_per_cycle is None or self.rows_per_cycle >= 0, "rows-per-cycle", self.rows_per_cycle, "0 (whole image) or more")
-        _require(self.zipar_window is None or self.zipar_window >= 0, "zipar-window", self.zipar_window, "0 (off) or more")
+        _require(
+            self.rows_per_cycle is None or self.rows_per_cycle >= 0,
+            "rows-per-cycle",
+            self.rows_per_cycle,
+            "0 (whole image) or more",
+        )
+        _require(
+            self.zipar_window is None or self.zipar_window >= 0, "zipar-window", self.zipar_window, "0 (off) or more"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +136,11 @@ class RunOptions:
     """Bytes do not depend on batch size, groups or retries."""
 
     def __post_init__(self) -> None:
-        for option, value in (("batch-size", self.batch_size), ("in-flight", self.in_flight), ("min-groups", self.min_groups)):
+        for option, value in (
+            ("batch-size", self.batch_size),
+            ("in-flight", self.in_flight),
+            ("min-groups", self.min_groups),
+        ):
             _require(value >= 1, option, value, "1 or more")
         _require(self.groups is None or self.groups >= 1, "groups", self.groups, "1 or more")
         _require(self.wait_for_gpus >= 0, "wait-for-gpus", self.wait_for_gpus, "0 or more seconds")

@@ -1,7 +1,7 @@
 """The state of one micro-batch at one scale: its tokens, and which of them the cache has seen.
 
-Predicting a cell feeds the cell before it; cells whose token changed since they were fed are **stale** and ride along in the
-next forward that can see them, so that no key outlives its token and no forward is spent on bookkeeping.
+Predicting a cell feeds the cell before it; cells whose token changed since they were fed are **stale** and ride along
+in the next forward that can see them, so that no key outlives its token and no forward is spent on bookkeeping.
 Shape letters: B images, N cells, M cells of one call, V codebook entries. Knows no schedule and no rule.
 """
 
@@ -48,7 +48,7 @@ class Canvas:
         self.stale_BN[:, first_row * self.scale.side : (first_row + rows) * self.scale.side] = True
 
     def predict(self, rows_M: Tensor, cells_M: Tensor) -> Tensor:
-        """Guided logits_MV of the given cells, in one forward (none when all are cell 0, which the prefill answered)."""
+        """Guided logits_MV of the given cells, in one forward (none for cell 0 alone: the prefill answered it)."""
         later_M = cells_M > 0
         fed_rows, fed_cells = rows_M[later_M], cells_M[later_M] - 1
         last_B = self.tokens_BN.new_full((self.batch,), -1).scatter_reduce(0, rows_M, cells_M, "amax")
@@ -91,6 +91,6 @@ class Canvas:
         return logits_MV
 
     def _surrogate(self, rows_M: Tensor, cells_M: Tensor) -> Tensor:
-        """For a cell not drawn yet: the newest drawn token before it in raster order. Its key is seen by its own query only."""
+        """For a cell not drawn yet: the newest token before it in raster order. Only its own query sees its key."""
         newest_BN = torch.where(self.filled_BN, self._every_N, 0).cummax(1).values
         return self.tokens_BN[rows_M, newest_BN[rows_M, cells_M]]

@@ -5,7 +5,7 @@ Shape letters: B images, H W rows and columns of a block. Masks are bool.
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 def expand(rejected_BHW: Tensor, radius: int) -> Tensor:
@@ -21,7 +21,7 @@ def from_first(rejected_BHW: Tensor) -> Tensor:
 
 
 def islands(mask_BHW: Tensor) -> Tensor:
-    """Label 8-connected components: 0 outside, else a positive number shared by the cells of one island of one image."""
+    """Label 8-connected components: 0 outside, else a positive number shared by one island of one image."""
     cells = mask_BHW[0].numel()
     labels_BHW = torch.arange(1, cells + 1, device=mask_BHW.device).view(1, *mask_BHW.shape[1:]) * mask_BHW
     while True:

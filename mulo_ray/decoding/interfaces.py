@@ -53,8 +53,8 @@ class Scale(Protocol):
     def forward(self, cache: Cache, queries: Queries, visible_BN: Tensor | None = None) -> Tensor:
         """Write the queries' slots, attend causally, return guided float32 logits_MV of each query's next cell.
 
-        `visible_BN` (bool) hides slots that hold nothing yet; a query always sees itself and the prefix. None: all cells
-        before the query are visible.
+        `visible_BN` (bool) hides slots that hold nothing yet; a query always sees itself and the prefix.
+        None: all cells before the query are visible.
         """
 
 

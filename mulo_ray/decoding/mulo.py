@@ -1,6 +1,6 @@
 """MuLo-SD: the drafter and target roles of one cycle (METHOD section 2, arXiv 2601.05149).
 
-draft -> upsample -> verify -> expand -> resample -> commit, in blocks of d drafter rows (all rows: the whole-image mode).
+draft -> upsample -> verify -> expand -> resample -> commit, in blocks of d drafter rows (all: whole-image mode).
 Every image of a micro-batch advances by the same block. Relaxed for tau <= 1 (see verification.py).
 Shape letters: B images, H W target rows and columns, h w drafter rows and columns.
 """
@@ -25,8 +25,8 @@ from mulo_ray.decoding.wavefront import levels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MuloOptions:
-    """Resolved options. `neighbours_VK` is the pooling table; `rows_per_cycle` divides the drafter's side; a window of 0
-    is raster order."""
+    """Resolved options. `neighbours_VK` is the pooling table; `rows_per_cycle` divides the drafter's side; a window
+    of 0 is raster order."""
 
     tau: float
     neighbours_VK: Tensor

@@ -1,4 +1,7 @@
-"""What is resampled after a rejection, and in which order (METHOD section 2, steps 4 and 5). Knows no model and no tokens."""
+"""What is resampled after a rejection, and in which order (METHOD section 2, steps 4 and 5).
+
+Knows no model and no tokens.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

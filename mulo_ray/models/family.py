@@ -1,4 +1,7 @@
-"""What a family of models offers to the roles, and the registry of families. Adding one touches its own folder and one line here."""
+"""What a family of models offers to the roles, and the registry of families.
+
+Adding a family touches its own folder and one line here. Knows no Ray and no decoder.
+"""
 
 import importlib
 from collections.abc import Sequence

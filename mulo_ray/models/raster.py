@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from mulo_ray.decoding.interfaces import Condition, Queries
 from mulo_ray.decoding.sampling import guide
@@ -109,7 +109,7 @@ class RasterScale:
 
 
 class _Layout:
-    """Ragged queries laid out as a dense (R, Q) grid for attention, so that each row's keys are read once per forward."""
+    """Ragged queries laid out as a dense (R, Q) grid for attention, so that a row's keys are read once per forward."""
 
     def __init__(
         self, rows_M: Tensor, slots_M: Tensor, kv: KVCache, bucket: Callable[[int], int], visible_RS: Tensor | None

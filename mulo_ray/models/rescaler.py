@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 class PixelCodec(Protocol):

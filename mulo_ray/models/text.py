@@ -30,8 +30,8 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words of a caption, symbols replaced by their Unicode names; stop words left out unless nothing else is there."""
-    found = [word for word in _WORD.findall(_spell_symbols(text).lower())]
+    """Lower-case words, symbols replaced by their Unicode names; stop words left out unless nothing else is there."""
+    found = _WORD.findall(_spell_symbols(text).lower())
     content = [word for word in found if word not in _STOP]
     return content or found
 

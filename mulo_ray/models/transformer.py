@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

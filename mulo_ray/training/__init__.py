@@ -1,1 +1,1 @@
-"""Training of the embedded family: emoji pictures, tokenizer, scales. Needs the extra `train`; decoding needs nothing of it."""
+"""Training of the embedded family: emoji pictures, tokenizer, scales. Needs the extra `train`; decoding does not."""

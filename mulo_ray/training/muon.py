@@ -23,7 +23,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One update from the gradients; steps are scaled to the RMS of an AdamW step (0.2 sqrt(max(rows, columns)))."""
+        """One update from the gradients; scaled to the RMS of an AdamW step (0.2 sqrt(max(rows, columns)))."""
         assert closure is None, "Muon takes no closure"
         for group in self.param_groups:
             by_shape: dict[tuple[int, int], list[tuple[nn.Parameter, Tensor]]] = {}

@@ -1,4 +1,4 @@
-"""From checkpoints to a family folder: float16 safetensors, the word list and the card. Knows the layout catalog.py reads."""
+"""A family folder from checkpoints: float16 safetensors, the word list and card. In the layout that catalog.py reads."""
 
 import json
 from collections import deque

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.text import BUCKETS, condition_ids, prompt_used
@@ -22,13 +22,6 @@ from mulo_ray.training.muon import Muon
 from mulo_ray.training.pictures import Pictures, load_pictures
 
 _DROP_CAPTION, _DROP_WORD, _DROP_STYLE = 0.1, 0.1, 0.4
-    (0, 0),
-    (0, 0),
-    (4, 0),
-    (0, 4),
-    (-4, 0),
-    (0, -4),
-)  # pixels; copies whose tokens differ, whose meaning does not
 
 
 @torch.inference_mode()
@@ -62,8 +55,8 @@ def train_scale(
 ) -> EmojiNetwork:
     """Train the scale of `px` pixels to `steps` steps (or for `seconds`); resumes from its checkpoint in `folder`.
 
-    `published` (weights and step) is where a run without a checkpoint goes on; `start_from` is the checkpoint of another
-    size, taken as the first weights of a fresh run.
+    `published` (weights and step) is where a run without a checkpoint goes on; `start_from` is the checkpoint of
+    another size, taken as the first weights of a fresh run.
     """
     torch.manual_seed(seed)
     model = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
@@ -92,7 +85,7 @@ def train_scale(
         loss = F.cross_entropy(model(ids, targets).flatten(0, 1), targets.flatten())
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             optimizer.step()

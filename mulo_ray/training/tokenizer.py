@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from mulo_ray.models.vq import VQ
 from mulo_ray.training.checkpoints import Checkpoint
@@ -47,7 +47,7 @@ def train_tokenizer(data: Path, folder: Path, *, steps: int, lr: float = 2e-3, s
         mse = F.mse_loss(out, pixels)
         loss = 4 * mse + F.l1_loss(out, pixels) + 0.05 * (commitment * 0.5 + codebook)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         idle += 1

@@ -1,8 +1,7 @@
-"""METHOD section 6, oracles 1, 2, 3, 5, 6 and 7, on tiny random models; the embedded family has its own in tests/models."""
+"""METHOD section 6, oracles 1, 2, 3, 5, 6 and 7, on tiny random models."""
 
 import pytest
 import torch
-from tests.support.tiny import request, teacher_forced, tiny
 
 from mulo_ray.decoding.autoregressive import AutoregressiveTarget, ZipARTarget
 from mulo_ray.decoding.grid import expand, from_first
@@ -10,6 +9,7 @@ from mulo_ray.decoding.interfaces import Request, generate
 from mulo_ray.decoding.sampling import Sampling
 from mulo_ray.decoding.wavefront import zipar_forwards
 from mulo_ray.models.rescaler import NearestResampler
+from tests.support.tiny import request, teacher_forced, tiny
 
 GUIDED = Sampling(guidance=3.0)
 PLAIN = Sampling(guidance=1.0)
@@ -19,14 +19,18 @@ def plain(pair, sampling, req):
     return generate(AutoregressiveTarget(pair.scale("high"), sampling), None, req)
 
 
-@pytest.mark.parametrize("sampling", [PLAIN, GUIDED, Sampling(temperature=0.0), Sampling(guidance=2.0, top_k=9, top_p=0.8, temperature=0.7)])
+@pytest.mark.parametrize(
+    "sampling", [PLAIN, GUIDED, Sampling(temperature=0.0), Sampling(guidance=2.0, top_k=9, top_p=0.8, temperature=0.7)]
+)
 @pytest.mark.parametrize("rows", [1, 2, 4])
 def test_tau_above_one_with_raster_redraw_is_plain_decoding(rows, sampling):
     """Oracle 1; REPORTS A (threshold form of A1-A4): cell for cell, any batch, any seed, any d, guidance on and off."""
     pair = tiny()
     for seed, batch in ((0, 1), (1, 3), (2, 5)):
         req = request(batch, seed)
-        got = generate(pair.target(sampling, rows=rows, tau=1.01, redraw="raster"), pair.drafter(sampling, rows=rows), req)
+        got = generate(
+            pair.target(sampling, rows=rows, tau=1.01, redraw="raster"), pair.drafter(sampling, rows=rows), req
+        )
         assert torch.equal(got.tokens_BHW, plain(pair, sampling, req).tokens_BHW)
         assert all(image.accepted == 0 and image.rejected == 64 for image in got.stats)
 
@@ -51,7 +55,9 @@ def test_tau_zero_returns_the_lifted_draft(rows):
     drafter.draft = lambda slot, committed: drafted.append(inner(slot, committed)) or drafted[-1]
     got = generate(pair.target(GUIDED, rows=rows, tau=0.0, resampler=NearestResampler(2)), drafter, req)
     assert torch.equal(got.tokens_BHW, NearestResampler(2).up(torch.cat(drafted, 1)))
-    assert all(image.forwards_target == 1 + 4 // rows and image.depth == 0 and image.rejected == 0 for image in got.stats)
+    assert all(
+        image.forwards_target == 1 + 4 // rows and image.depth == 0 and image.rejected == 0 for image in got.stats
+    )
 
 
 def one_cycle(pair, **options):
@@ -81,7 +87,7 @@ def test_accepted_share_never_rises_with_tau_nor_falls_with_k():
 @pytest.mark.parametrize("redraw", ["islands", "serial", "raster"])
 @pytest.mark.parametrize("radius", [0, 1, 3])
 def test_cells_outside_the_redrawn_set_keep_the_draft(redraw, radius):
-    """Oracle 3: nothing before the first rejected cell changes, nothing outside R_X changes, and something inside does."""
+    """Oracle 3: nothing before the first rejected cell or outside R_X changes, something inside does."""
     pair = tiny()
     lifted, tokens, stats = one_cycle(pair, tau=0.02, redraw=redraw, radius=radius)
     assert 0 < sum(s.rejected for s in stats) < 4 * 64
@@ -98,9 +104,8 @@ def test_expansion_is_clipped_to_cells_from_the_first_rejected_on():
     rejected = torch.zeros(1, 6, 6, dtype=torch.bool)
     rejected[0, 2, 3] = rejected[0, 5, 0] = True
     grown = expand(rejected, 1)
-    assert not grown[0, 1].any() and not grown[0, 2, 2], "the window never reaches before t0"
-    assert grown[0, 2, 3] and grown[0, 2, 4] and grown[0, 3, 2] and grown[0, 4, 1] and grown[0, 5, 1]
-    assert not grown[0, 4, 3]
+    cells = {divmod(int(cell), 6) for cell in grown[0].flatten().nonzero()}
+    assert cells == {(2, 3), (2, 4), (3, 2), (3, 3), (3, 4), (4, 0), (4, 1), (5, 0), (5, 1)}, "never before t0 = (2, 3)"
     assert torch.equal(from_first(rejected)[0].flatten().nonzero()[0], torch.tensor([15]))
 
 
@@ -140,8 +145,12 @@ def methods(pair, sampling):
     yield "zipar", lambda: (ZipARTarget(pair.scale("high"), sampling, 3), None)
     for redraw in ("raster", "serial", "islands"):
         for rows in (1, 4):
-            yield f"mulo-{redraw}-{rows}", lambda redraw=redraw, rows=rows: (
-                pair.target(sampling, rows=rows, tau=0.05, redraw=redraw, refresh_cache=True), pair.drafter(sampling, rows=rows),
+            yield (
+                f"mulo-{redraw}-{rows}",
+                lambda redraw=redraw, rows=rows: (
+                    pair.target(sampling, rows=rows, tau=0.05, redraw=redraw, refresh_cache=True),
+                    pair.drafter(sampling, rows=rows),
+                ),
             )
 
 
@@ -163,7 +172,9 @@ def test_an_image_is_the_same_alone_and_in_any_batch_at_any_place(sampling):
 def test_several_slots_in_flight_do_not_touch_each_other():
     """REPORTS A10: a result depends on its arguments only, also with micro-batches interleaved on one role."""
     pair = tiny()
-    expected = [generate(pair.target(GUIDED, rows=2), pair.drafter(GUIDED, rows=2), request(3, first=i * 3)) for i in range(2)]
+    expected = [
+        generate(pair.target(GUIDED, rows=2), pair.drafter(GUIDED, rows=2), request(3, first=i * 3)) for i in range(2)
+    ]
     target, drafter = pair.target(GUIDED, rows=2), pair.drafter(GUIDED, rows=2)
     for slot in (0, 1):
         target.begin(slot, request(3, first=slot * 3))
@@ -176,7 +187,10 @@ def test_several_slots_in_flight_do_not_touch_each_other():
         assert torch.equal(target.finish(slot).tokens_BHW, expected[slot].tokens_BHW)
 
 
-@pytest.mark.parametrize(("height", "width", "window", "forwards"), [(32, 32, 16, 528), (32, 32, 8, 280), (32, 32, 5, 187), (64, 64, 16, 1072), (64, 64, 11, 757)])
+@pytest.mark.parametrize(
+    ("height", "width", "window", "forwards"),
+    [(32, 32, 16, 528), (32, 32, 8, 280), (32, 32, 5, 187), (64, 64, 16, 1072), (64, 64, 11, 757)],
+)
 def test_zipar_formula(height, width, window, forwards):
     """METHOD section 4's check values."""
     assert zipar_forwards(height, width, window) == forwards
@@ -198,11 +212,13 @@ def test_forward_counts_equal_the_cost_model(window):
 
 def test_zipar_with_a_window_of_a_row_is_plain_decoding():
     pair, req = tiny(), request(3)
-    assert torch.equal(generate(ZipARTarget(pair.scale("high"), GUIDED, 8), None, req).tokens_BHW, plain(pair, GUIDED, req).tokens_BHW)
+    assert torch.equal(
+        generate(ZipARTarget(pair.scale("high"), GUIDED, 8), None, req).tokens_BHW, plain(pair, GUIDED, req).tokens_BHW
+    )
 
 
 def test_zipar_sees_no_unfilled_slot_and_no_dead_surrogate():
-    """METHOD section 4's two traps: after decoding, every key comes from a true token, and a cell's logits from true context."""
+    """METHOD section 4's two traps: every key comes from a true token, a cell's logits from true context."""
     pair, req = tiny(), request(2)
     target = ZipARTarget(pair.scale("high"), GUIDED, 2)
     target.begin(0, req)

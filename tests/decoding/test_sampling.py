@@ -34,7 +34,7 @@ def test_filters_keep_what_the_definitions_say():
 
 
 def test_draws_follow_the_distribution():
-    """Chi-square of 40,000 keyed draws over 5 codes; a false alarm has probability 1e-6 (critical value 33.4 for 4 degrees)."""
+    """Chi-square of 40,000 keyed draws over 5 codes; false alarm 1e-6 (critical value 33.4 for 4 degrees)."""
     p = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05])
     n = 40_000
     logp = p.log().expand(n, 5)

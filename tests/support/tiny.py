@@ -19,7 +19,7 @@ CODES, PREFIX, DIM = 64, 3, 32
 
 
 class TinyModel(nn.Module):
-    """A conditional body: the condition is a class number, its prefix a learned table row; the last row is unconditional."""
+    """A conditional body: the condition is a class number, its prefix a table row; the last is unconditional."""
 
     def __init__(self, side: int, positions: str = "rope") -> None:
         super().__init__()

@@ -21,7 +21,7 @@ def emoji_config(px: int, vocab: int = 1024) -> TransformerConfig:
 
 
 class WordSlots(nn.Module):
-    """Hashed word and letter-group ids (B, P, 1 + G) -> prefix vectors (B, P, E); an empty place has a vector of its own."""
+    """Hashed word and letter-group ids (B, P, 1 + G) -> prefix vectors (B, P, E); an empty place has its own vector."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
