@@ -23,7 +23,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def fill(module: nn.Module, tensors: dict[str, Tensor], source: str, dtype: torch.dtype = torch.float32) -> None:
-    """Copy tensors into `module`, cast to `dtype`; a key missing, extra or misshaped is an error that lists up to five."""
+    """Copy tensors into `module`, cast to `dtype`; a key missing, extra or misshaped is an error that lists five."""
     wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     got = {name: tuple(value.shape) for name, value in tensors.items()}
     faults = [f"{name}: missing" for name in wanted if name not in got]

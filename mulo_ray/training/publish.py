@@ -1,4 +1,4 @@
-"""A family folder from checkpoints: float16 safetensors, the word list and card. In the layout that catalog.py reads."""
+"""A family folder from checkpoints: float16 safetensors, the word list and card. In the layout catalog.py reads."""
 
 import json
 from collections import deque
@@ -13,19 +13,31 @@ from mulo_ray.models.text import vocabulary
 from mulo_ray.training.pictures import load_pictures
 
 DEFAULT_PAIR = (64, 128)
+FIRST_DEFAULTS: dict[str, Any] = {
+    "guidance": 3.0,
+    "tau": 0.05,
+    "neighbours": 8,
+    "radius": 1,
+    "redraw": "islands",
+    "rows_per_cycle": 0,
+    "zipar_window": 4,
+    "upsampler": "pixel",
+    "refresh_cache": False,
+}
+"""What a family starts with until a sweep has chosen better (docs/log.md)."""
 
 
-def publish(data: Path, checkpoints: Path, folder: Path, defaults: dict[str, Any] | None = None) -> dict[str, Any]:
+def publish(data: Path, checkpoints: Path, folder: Path) -> dict[str, Any]:
     """Write every finished or half-finished stage found in `checkpoints` to `folder`; returns the card.
 
-    The card's option defaults are kept from the card already there, unless `defaults` brings new ones.
+    Option defaults are kept from the card already there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     old = _old_card(folder)
     card: dict[str, Any] = {
         "name": "emoji",
         "default_pair": list(DEFAULT_PAIR),
-        "defaults": defaults or old.get("defaults", {}),
+        "defaults": old.get("defaults") or FIRST_DEFAULTS,
         "pair_defaults": old.get("pair_defaults", {}),
         "tokenizer": _write(checkpoints, "tokenizer", folder, old.get("tokenizer", {})),
         "scales": {},
@@ -58,6 +70,7 @@ def _write(checkpoints: Path, stage: str, folder: Path, old: dict[str, Any]) -> 
     state = torch.load(path, map_location="cpu", weights_only=True)
     name = f"{stage}.safetensors"
     save_file({key: value.half().contiguous() for key, value in state["model"].items()}, folder / name)
+    (folder / name).chmod(0o644)  # safetensors makes files that only their owner can read
     parameters = sum(value.numel() for value in state["model"].values())
     return {
         "file": name,
