@@ -58,7 +58,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """guidance -> temperature -> top-k -> top-p -> softmax (METHOD: one function for all)."""
+    """guidance -> temperature -> top-k -> top-p -> softmax (one function for all: docs/method.md section 1)."""
 
     guidance: float | None = _pixel_field(None)
     """Classifier-free guidance scale s in u + s(c - u); 1 is off."""
@@ -80,7 +80,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderOptions:
-    """How tokens are made: METHOD sections 2-5. Only tau > 1 with raster redraw equals `ar`; the rest is relaxed."""
+    """How tokens are made: docs/method.md, 2 to 5. Only tau > 1 with raster redraw equals `ar`; the rest is relaxed."""
 
     decoder: Literal["ar", "zipar", "mulo"] = _pixel_field("mulo")
     """Decoding method."""

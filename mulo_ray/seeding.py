@@ -7,7 +7,7 @@ import hashlib
 
 
 def image_seed(run_seed: int, prompt_key: str, sample: int) -> int:
-    """The signed 64-bit seed of one image (METHOD: keyed draws).
+    """The signed 64-bit seed of one image (docs/method.md section 1, keyed noise).
 
     Two images of one run share a seed with probability 2**-64.
     """

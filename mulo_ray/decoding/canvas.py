@@ -66,7 +66,7 @@ class Canvas:
         self.place(rows_M, cells_M, sample(logits_MV, self.sampling, self.seeds_B[rows_M], self.scale.side, cells_M))
 
     def settle(self) -> None:
-        """Feed every stale cell, so that the cache equals one built from the tokens (oracle 5)."""
+        """Feed every stale cell, so that the cache equals one built from the tokens (docs/method.md: oracle 5)."""
         rows, cells = self.stale_BN.nonzero(as_tuple=True)
         if len(rows):
             self._feed(rows, cells)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 def expand(rejected_BHW: Tensor, radius: int) -> Tensor:
     """R_X: every cell within `radius` (Chebyshev) of a rejected one, clipped to the block and to cells from the first
-    rejected one on in raster order (METHOD section 2, step 4)."""
+    rejected one on in raster order (docs/method.md section 2)."""
     grown_BHW = F.max_pool2d(rejected_BHW.float(), 2 * radius + 1, stride=1, padding=radius) > 0
     return grown_BHW & from_first(rejected_BHW)
 

@@ -59,7 +59,7 @@ class Scale(Protocol):
 
 
 class Resampler(Protocol):
-    """U_r and D_r: moves token grids between two scales (METHOD section 3)."""
+    """U_r and D_r: moves token grids between two scales (docs/method.md section 3)."""
 
     ratio: int
 

@@ -1,4 +1,4 @@
-"""MuLo-SD: the drafter and target roles of one cycle (METHOD section 2, arXiv 2601.05149).
+"""MuLo-SD: the drafter and target roles of one cycle (docs/method.md section 2, arXiv 2601.05149).
 
 draft -> upsample -> verify -> expand -> resample -> commit, in blocks of d drafter rows (all: whole-image mode).
 Every image of a micro-batch advances by the same block. Relaxed for tau <= 1 (see verification.py).

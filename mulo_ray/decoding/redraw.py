@@ -1,4 +1,4 @@
-"""What is resampled after a rejection, and in which order (METHOD section 2, steps 4 and 5).
+"""What is resampled after a rejection, and in which order (docs/method.md section 2).
 
 Knows no model and no tokens.
 """

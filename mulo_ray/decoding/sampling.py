@@ -1,4 +1,4 @@
-"""From logits to tokens: one function for probabilities, keyed noise for draws (METHOD section 1).
+"""From logits to tokens: one function for probabilities, keyed noise for draws (docs/method.md section 1).
 
 Drafting, verifying and resampling all come through here, in float32. Shape letters: M draws, V codebook entries,
 B images. Knows no model and no schedule.

@@ -1,4 +1,4 @@
-"""The threshold rule of MuLo-SD (METHOD section 2, step 3).
+"""The threshold rule of MuLo-SD (docs/method.md section 2).
 
 An approximation for every tau up to 1: it trades the target's exact distribution for speed; only tau above 1 (reject
 everything) with raster redraw gives plain decoding's tokens.

@@ -1,4 +1,4 @@
-"""The ZipAR schedule on any set of cells: which cells can be drawn in the same forward (METHOD section 4).
+"""The ZipAR schedule on any set of cells: which cells can be drawn in the same forward (docs/method.md section 4).
 
 A schedule is a level per cell: cells of level n are drawn together, after all of level n - 1. It depends on the set
 and the window only, never on tokens. Shape letters: B images, I islands, H W block rows and columns.
@@ -11,8 +11,8 @@ from torch import Tensor
 def levels(labels_BHW: Tensor, window: int) -> Tensor:
     """Level (1, 2, ...) of every labelled cell, 0 elsewhere. Islands of one image advance independently.
 
-    Cell (i, j) waits for its island's cells left of it in row i, and for those of row i - n in columns below
-    j + n * window, clipped at the row end. A window of 0, or of a row's width, is plain raster order.
+    Cell (i, j) waits for its island's cells left of it in row i, and for those of row i - n in columns up to
+    j + n * (window - 1), clipped at the row end. A window of 0, or of a row's width, is plain raster order.
     """
     height, width = labels_BHW.shape[1:]
     window = window if 0 < window < width else width

@@ -1,6 +1,6 @@
 """Finished runs side by side: time, forwards, query positions, and the same captions drawn by each.
 
-Refuses runs that differ in more than the decoder: a ratio between them would say nothing (REPORTS A4).
+Refuses runs that differ in more than the decoder: a ratio between them would say nothing (docs/reports.md A4).
 Knows the files of finished runs only.
 """
 

@@ -38,7 +38,7 @@ def guarantee(resolved: Mapping[str, Any]) -> Guarantee:
 
 
 def batch_sentence(resolved: Mapping[str, Any]) -> str:
-    """How far a second run gives the same bytes (DESIGN: batch invariance)."""
+    """How far a second run gives the same bytes (docs/method.md section 7)."""
     if setting(resolved, "batch_invariant"):
         return (
             "Batch-invariant: yes. An image depends on its prompt key, its sample number and the pixel hash alone, "

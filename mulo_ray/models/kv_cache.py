@@ -1,6 +1,6 @@
 """Keys and values of a batch, addressed by slot: written anywhere, overwritten at will, never append-only.
 
-Slots 0..P-1 hold the condition, P+j the token of cell j; one more slot at the end takes writes that must not count.
+Slots 0..P-1 hold the condition, P+j the token of cell j.
 Shape letters: R rows (B images, or 2B with guidance), S slots, A heads, D head size, M queries.
 """
 

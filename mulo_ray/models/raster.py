@@ -1,7 +1,7 @@
 """A transformer body with its cache as a `decoding.interfaces.Scale`: prefill, ragged forwards, guidance.
 
-Batch invariance (DESIGN 3) lives here: linear layers always see 16 rows or more, attention sees query counts out of a
-few buckets and never one, and keys of full length. Off, shapes are exact.
+Batch invariance (docs/method.md section 7) lives here: linear layers always see 16 rows or more, attention sees query
+counts out of a few buckets and never one, and keys of full length. Off, shapes are exact.
 Shape letters: B images, R rows (B, or 2B with guidance: conditional first), M queries, Q queries per row, S slots.
 """
 

@@ -1,4 +1,4 @@
-"""Up- and down-samplers between two scales that share a tokenizer (METHOD section 3). Training-free ones.
+"""Up- and down-samplers between two scales that share a tokenizer (docs/method.md section 3). Training-free ones.
 
 Shape letters: B images, H W target cells, h w drafter cells. Knows no transformer.
 """

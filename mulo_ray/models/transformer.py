@@ -1,4 +1,4 @@
-"""The one transformer body of every family: pre-norm blocks with RMSNorm, SwiGLU and fused qkv (MODELS 1.1).
+"""The one transformer body of every family (docs/method.md section 8): pre-norm blocks, RMSNorm, SwiGLU, fused qkv.
 
 Positions are data: a rotary table with one row per slot (zero rows switch a condition's queries and keys off, unit
 rows leave them unrotated), or an absolute table added to the input. Parameter names are those of the LlamaGen files.
@@ -145,7 +145,7 @@ class Transformer(nn.Module):
 
 
 def rotary_table(config: TransformerConfig) -> Tensor:
-    """Cosines and sines (S, D/2, 2) float32: half the pairs turn with the row, half with the column (MODELS 1.1)."""
+    """Cosines and sines (S, D/2, 2) float32: half the pairs turn by row, half by column (docs/method.md section 8)."""
     half = config.head_dim // 2
     frequencies = config.rope_base ** -(torch.arange(0, half, 2).float() / half)
     places = torch.arange(config.side).float()

@@ -15,7 +15,7 @@ _UNSHUFFLE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VQConfig:
-    """Sizes of the network; 1.9 M parameters by default."""
+    """Sizes of the network; 2.05 M parameters by default."""
 
     codebook_size: int = 1024
     code_dim: int = 8

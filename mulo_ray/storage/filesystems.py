@@ -1,7 +1,7 @@
 """Turns an output URI into a backend, inside the process that uses it.
 
-The part after the scheme is literal: blanks, # and ? are characters of the key (REPORTS C7). Credentials come from
-the environment of each process or from explicit options. Knows no object names.
+The part after the scheme is literal: blanks, # and ? are characters of the key (docs/reports.md C7). Credentials
+come from the environment of each process or from explicit options. Knows no object names.
 """
 
 import os

@@ -86,7 +86,7 @@ def test_rayjob_obeys_the_operator() -> None:
     """Rules of the operator's own validation, not of the CRD."""
     spec = _load(JOB)["spec"]
     assert not spec.get("suspend") or spec["shutdownAfterJobFinishes"]
-    assert "backoffLimit" in spec, "REPORTS D7: three submissions by default; say how many"
+    assert "backoffLimit" in spec, "docs/reports.md D7: three submissions by default; say how many"
     assert "clusterSelector" not in spec, "incompatible with backoffLimit"
     assert spec["submissionMode"] == "HTTPMode", "the other modes can kill a running job when its log stream ends"
     assert "submitterPodTemplate" not in spec

@@ -56,7 +56,7 @@ def test_submitted_job_makes_images_and_resumes(head: str, folder: Path) -> None
 
 
 def test_submitted_failure_is_a_failure(head: str, folder: Path) -> None:
-    """REPORTS D10: the CLI returned 0 for failed jobs."""
+    """docs/reports.md D10: the CLI returned 0 for failed jobs."""
     run = _submit(head, folder, "--captions-file", "/nowhere/captions.json", "--output", str(folder / "never"))
     assert run.returncode != 0
     assert "/nowhere/captions.json" in run.stdout + run.stderr

@@ -1,6 +1,6 @@
 """What `ray job submit --working-dir .` sends: small, complete, and enough to run from.
 
-REPORTS D11: the whole repository is uploaded, "Request Entity Too Large"; here 45 MB is the limit, weights inside.
+docs/reports.md D11: the whole repository is uploaded, "Request Entity Too Large"; here the limit is 45 MB with weights.
 """
 
 import json

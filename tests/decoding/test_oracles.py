@@ -1,4 +1,4 @@
-"""METHOD section 6, oracles 1, 2, 3, 5, 6 and 7, on tiny random models."""
+"""docs/method.md section 6: oracles 1, 2, 3, 5, 6 and 7, on tiny random models."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def plain(pair, sampling, req):
 )
 @pytest.mark.parametrize("rows", [1, 2, 4])
 def test_tau_above_one_with_raster_redraw_is_plain_decoding(rows, sampling):
-    """Oracle 1; REPORTS A (threshold form of A1-A4): cell for cell, any batch, any seed, any d, guidance on and off."""
+    """Oracle 1; docs/reports.md A, threshold form: cell for cell, any batch, seed and d, guidance on and off."""
     pair = tiny()
     for seed, batch in ((0, 1), (1, 3), (2, 5)):
         req = request(batch, seed)
@@ -37,7 +37,7 @@ def test_tau_above_one_with_raster_redraw_is_plain_decoding(rows, sampling):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_tau_above_one_twenty_seeds(seed):
-    """REPORTS A: greedy and sampled, 20 seeds."""
+    """reports A: greedy and sampled, 20 seeds."""
     pair = tiny(seed)
     for sampling in (Sampling(guidance=2.0), Sampling(guidance=2.0, temperature=0.0)):
         req = request(2, seed)
@@ -111,7 +111,7 @@ def test_expansion_is_clipped_to_cells_from_the_first_rejected_on():
 
 @pytest.mark.parametrize("positions", ["rope", "absolute"])
 def test_cache_equals_one_built_from_scratch_after_each_cycle(positions):
-    """Oracle 5; REPORTS A5 (a drafter's cache that drifts): with refresh_cache, on both sides."""
+    """Oracle 5; reports A5 (a drafter's cache that drifts): with refresh_cache, on both sides."""
     pair, req = tiny(positions=positions), request(3)
     target = pair.target(GUIDED, rows=1, tau=0.05, refresh_cache=True)
     drafter = pair.drafter(GUIDED, rows=1)
@@ -156,7 +156,7 @@ def methods(pair, sampling):
 
 @pytest.mark.parametrize("sampling", [PLAIN, GUIDED])
 def test_an_image_is_the_same_alone_and_in_any_batch_at_any_place(sampling):
-    """Oracle 6; REPORTS A6, B3: each row equals its own batch-of-one run, for every decoder."""
+    """Oracle 6; reports A6, B3: each row equals its own batch-of-one run, for every decoder."""
     pair = tiny()
     for name, make in methods(pair, sampling):
         together = generate(*make(), request(7)).tokens_BHW
@@ -170,7 +170,7 @@ def test_an_image_is_the_same_alone_and_in_any_batch_at_any_place(sampling):
 
 
 def test_several_slots_in_flight_do_not_touch_each_other():
-    """REPORTS A10: a result depends on its arguments only, also with micro-batches interleaved on one role."""
+    """reports A10: a result depends on its arguments only, also with micro-batches interleaved on one role."""
     pair = tiny()
     expected = [
         generate(pair.target(GUIDED, rows=2), pair.drafter(GUIDED, rows=2), request(3, first=i * 3)) for i in range(2)
@@ -192,7 +192,7 @@ def test_several_slots_in_flight_do_not_touch_each_other():
     [(32, 32, 16, 528), (32, 32, 8, 280), (32, 32, 5, 187), (64, 64, 16, 1072), (64, 64, 11, 757)],
 )
 def test_zipar_formula(height, width, window, forwards):
-    """METHOD section 4's check values."""
+    """The check values of docs/method.md section 4."""
     assert zipar_forwards(height, width, window) == forwards
 
 
@@ -218,7 +218,7 @@ def test_zipar_with_a_window_of_a_row_is_plain_decoding():
 
 
 def test_zipar_sees_no_unfilled_slot_and_no_dead_surrogate():
-    """METHOD section 4's two traps: every key comes from a true token, a cell's logits from true context."""
+    """The traps of docs/method.md section 4: every key comes from a true token, every logit from true context."""
     pair, req = tiny(), request(2)
     target = ZipARTarget(pair.scale("high"), GUIDED, 2)
     target.begin(0, req)

@@ -1,4 +1,4 @@
-"""Probabilities and keyed draws: METHOD section 1; REPORTS A1, A2, A9, B3, B4."""
+"""Probabilities and keyed draws: docs/method.md section 1; docs/reports.md A1, A2, A9, B3, B4."""
 
 import math
 
@@ -9,7 +9,7 @@ from mulo_ray.decoding.sampling import Sampling, draw, guide, gumbel, log_probab
 
 
 def test_guidance_follows_the_formula_at_every_scale():
-    """REPORTS A9: 0 and 0.5 are not silently 1, and 1 is the conditional model exactly."""
+    """reports A9: 0 and 0.5 are not silently 1, and 1 is the conditional model exactly."""
     c, u = torch.tensor([[1.0, 2.0, -1.0]]), torch.tensor([[0.5, -1.0, 3.0]])
     for s in (0.0, 0.5, 1.0001, 7.5):
         torch.testing.assert_close(guide(c, u, s), u + s * (c - u))
@@ -17,13 +17,13 @@ def test_guidance_follows_the_formula_at_every_scale():
 
 
 def test_greedy_is_one_hot():
-    """REPORTS A1: at temperature 0 both sides see a one-hot, never the raw softmax."""
+    """reports A1: at temperature 0 both sides see a one-hot, never the raw softmax."""
     logp = log_probabilities(torch.tensor([[0.1, 0.3, 0.2]]), Sampling(temperature=0.0))
     assert logp.tolist() == [[-math.inf, 0.0, -math.inf]]
 
 
 def test_filters_keep_what_the_definitions_say():
-    """REPORTS A2 and MODELS 1.5: top-k keeps ties at the k-th value, top-p keeps the entry that crosses p."""
+    """reports A2, and as LlamaGen does: top-k keeps ties at the k-th value, top-p keeps the entry that crosses p."""
     logits = torch.tensor([[4.0, 3.0, 3.0, 1.0, 0.0]])
     kept = log_probabilities(logits, Sampling(top_k=2)) > -math.inf
     assert kept.tolist() == [[True, True, True, False, False]]
@@ -71,13 +71,13 @@ def test_noise_is_standard_gumbel():
 
 
 def test_samples_of_one_prompt_draw_their_own_first_token():
-    """REPORTS B4: false alarm (1/256)^15."""
+    """reports B4: false alarm (1/256)^15."""
     tokens = sample(torch.zeros(16, 256), Sampling(), torch.arange(16) * 7919, 8, torch.zeros(16, dtype=torch.int64))
     assert len(set(tokens.tolist())) > 1
 
 
 def test_temperature_one_is_honoured():
-    """REPORTS A9: three equal tokens, 300 draws, all three appear."""
+    """reports A9: three equal tokens, 300 draws, all three appear."""
     tokens = sample(torch.zeros(300, 3), Sampling(), torch.arange(300), 8, torch.zeros(300, dtype=torch.int64))
     assert set(tokens.tolist()) == {0, 1, 2}
 

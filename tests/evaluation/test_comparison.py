@@ -47,7 +47,7 @@ def test_table_holds_time_forwards_and_queries(tmp_path: Path) -> None:
 
 
 def test_other_sampling_settings_are_refused(tmp_path: Path) -> None:
-    """REPORTS A4: `compare` of temperature 0 against 1 must refuse."""
+    """docs/reports.md A4: `compare` of temperature 0 against 1 must refuse."""
     greedy = _run(tmp_path / "a", resolved(PLAIN, {"temperature": 0.0}), 8.0)
     sampled = _run(tmp_path / "b", resolved({}, {"temperature": 1.0}), 4.0)
     with pytest.raises(UsageError, match=r"temperature: 0\.0 against 1\.0"):

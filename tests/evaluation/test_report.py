@@ -75,7 +75,7 @@ def test_counts_stats_and_config_are_all_there(store: FolderStore) -> None:
     ],
 )
 def test_exactness_is_a_property_of_the_rules(store: FolderStore, decoder: dict, exact: bool) -> None:
-    """REPORTS A4: users cannot tell which runs are exact."""
+    """docs/reports.md A4: users cannot tell which runs are exact."""
     write_report(store, report(), {}, resolved(decoder))
     data, html = _written(store)
     assert data["exact"] is exact

@@ -76,7 +76,7 @@ def test_recipes_are_short() -> None:
 
 
 def test_without_ray_a_recipe_says_what_to_install(tmp_path: Path) -> None:
-    """REPORTS C9: a missing extra is an error with an instruction, never an empty success."""
+    """docs/reports.md C9: a missing extra is an error with an instruction, never an empty success."""
     code = (
         f"import sys, runpy; sys.modules['ray'] = None; sys.argv = ['x', '--output', {str(tmp_path / 'o')!r}]; sys.path"
     )

@@ -34,7 +34,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(240)
 def test_a_job_makes_what_the_plain_loop_makes(tmp_path: Path, weights: Path) -> None:
-    """Issue 2: five captions in two batches over Ray, and each alone in this process: the same bytes."""
+    """Five captions in two batches over Ray, and each alone in this process: the same bytes."""
     import torch
 
     from mulo_ray.decoding.interfaces import generate
@@ -64,7 +64,7 @@ def test_a_job_makes_what_the_plain_loop_makes(tmp_path: Path, weights: Path) ->
 
 @pytest.mark.parametrize("decoder", ["ar", "zipar", "mulo"])
 def test_one_picture_without_ray(tmp_path: Path, weights: Path, decoder: str) -> None:
-    """REPORTS D9: every decoder that --help lists runs."""
+    """docs/reports.md D9: every decoder that --help lists runs."""
     command = [sys.executable, "-X", "importtime", "-m", "mulo_ray", "a red apple", "-o", "apple.png"]
     command += ["--decoder", decoder, "--weights", str(weights)]
     done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=55)

@@ -40,7 +40,7 @@ def wait_for_images(root: Path, count: int, job: subprocess.Popen[str]) -> None:
 
 
 def test_kill_9_and_an_immediate_rerun_make_the_same_files(tmp_path: Path) -> None:
-    """REPORTS C12, issue 2: kill -9 in the middle; the rerun, started at once, ends with every file and 24 rows."""
+    """docs/reports.md C12: kill -9 in the middle; the rerun, started at once, ends with every file and 24 rows."""
     job = start(tmp_path, sleep_s=0.1)
     wait_for_images(tmp_path, 5, job)
     job.kill()
@@ -59,7 +59,7 @@ def test_kill_9_and_an_immediate_rerun_make_the_same_files(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_job_says_so_and_keeps_what_it_made(tmp_path: Path, number: signal.Signals) -> None:
-    """REPORTS D10: 130 with a resumable directory; ray#31451: no process is left."""
+    """reports D10: 130 with a resumable directory; ray#31451: no process is left."""
     job = start(tmp_path, sleep_s=0.1)
     wait_for_images(tmp_path, 3, job)
     time.sleep(1)

@@ -35,7 +35,7 @@ def test_an_output_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> Non
 
 
 def test_a_run_of_unusable_prompts_starts_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """REPORTS C3: recorded failures, and an exit code that says so."""
+    """docs/reports.md C3: recorded failures, and an exit code that says so."""
     monkeypatch.setattr("mulo_ray.job.session", lambda **_: pytest.fail("Ray was started for nothing"))
     bad = [Prompt(key=f"b{n}", text="", error="the caption is blank") for n in range(5)]
     report = run(to(str(tmp_path / "out")), bad, engine=stub_engine())

@@ -1,4 +1,4 @@
-"""Weights that do not fit are an error that says which keys; REPORTS B1."""
+"""Weights that do not fit are an error that says which keys; docs/reports.md B1."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from mulo_ray.models.checkpoint import fill, load_tensors
 
 
 def test_half_precision_files_fill_float32_modules(tmp_path):
-    """REPORTS B2."""
+    """reports B2."""
     save_file({"weight": torch.ones(2, 3).half(), "bias": torch.zeros(2).bfloat16()}, tmp_path / "w.safetensors")
     module = nn.Linear(3, 2)
     fill(module, load_tensors(tmp_path / "w.safetensors"), "w.safetensors")

@@ -11,7 +11,7 @@ KNOWN = frozenset({"cat", "pizza", "red", "apple"})
 
 @pytest.mark.parametrize("text", ["", "   ", "\n", "\u200b", "...", "\u200b\u200d \ufe0f"])
 def test_unreadable_captions_are_prompt_errors(text):
-    """REPORTS C3: whitespace, zero-width and punctuation only."""
+    """docs/reports.md C3: whitespace, zero-width and punctuation only."""
     with pytest.raises(PromptError, match="give it at least one word"):
         prompt_used(text, KNOWN)
 
@@ -33,7 +33,7 @@ def test_unreadable_captions_are_prompt_errors(text):
     ],
 )
 def test_odd_captions_are_read(text):
-    """REPORTS C2, C6: none of these is an error, and each fills at least one slot."""
+    """reports C2, C6: none of these is an error, and each fills at least one slot."""
     ids = condition_ids([prompt_used(text, KNOWN)])
     assert ids.shape == (1, SLOTS, 1 + GRAMS)
     assert ids[0, 0, 1] != BUCKETS

@@ -67,7 +67,7 @@ def test_cached_forwards_in_any_order_equal_teacher_forcing(positions, guidance)
 
 
 def test_a_query_count_never_changes_a_row():
-    """Batch invariance (DESIGN 3): one query, or many beside it, or other images: the same bits."""
+    """Batch invariance (docs/method.md section 7): one query, or many beside it, or other images: the same bits."""
     pair, req = tiny(), request(5)
     scale = pair.scale("high")
     tokens = torch.randint(0, 64, (5, 64), generator=torch.Generator().manual_seed(2))

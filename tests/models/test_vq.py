@@ -23,7 +23,7 @@ def test_shapes_and_range(vq):
 
 
 def test_nearest_is_the_smallest_distance_to_a_normalised_code(vq):
-    """MODELS 1.7: the codebook counts by direction, whatever its lengths."""
+    """As in LlamaGen's tokenizer: the codebook counts by direction, whatever its lengths."""
     vq.codebook.mul_(torch.rand(32, 1) * 5 + 0.1)
     vectors = vq.embed(torch.rand(1, 3, 32, 32))
     codes = torch.nn.functional.normalize(vq.codebook, dim=-1)

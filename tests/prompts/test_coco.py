@@ -1,4 +1,4 @@
-"""COCO captions: the three rules, keys, traps of the real file (REPORTS C1)."""
+"""COCO captions: the three rules, keys, traps of the real file (docs/reports.md C1)."""
 
 import json
 import logging
@@ -61,7 +61,7 @@ def test_all_keeps_every_caption_under_its_own_key(file: str) -> None:
 
 @pytest.mark.parametrize("rule", ["longest", "first", "all"])
 def test_shuffling_the_file_changes_no_caption_and_no_key(tmp_path: Path, file: str, rule: Any) -> None:
-    """REPORTS C1."""
+    """reports C1."""
     shuffled = ANNOTATIONS.copy()
     random.Random(1).shuffle(shuffled)
     other = write(tmp_path / "shuffled.json", shuffled)
@@ -98,7 +98,7 @@ def test_other_json_files_are_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real COCO captions file is not beside the repository")
 def test_the_real_file_gives_the_captions_of_the_common_protocol() -> None:
-    """EVALUATION 3: longest, first on a tie, annotation order; 740 captions padded, 21 broken over lines."""
+    """The longest, the first on a tie, annotation order; 740 captions padded, 21 broken over lines."""
     expected = [json.loads(line) for line in (REAL / "val2017_5k.jsonl").read_text().splitlines()]
     file = str(REAL / "captions_val2017.json")
     prompts = read_prompts(file)

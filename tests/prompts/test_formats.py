@@ -1,4 +1,4 @@
-"""The same prompts out of every format, and what bad rows become (REPORTS C3, C4, C5)."""
+"""The same prompts out of every format, and what bad rows become (docs/reports.md C3, C4, C5)."""
 
 import csv
 import gzip
@@ -41,7 +41,7 @@ def write_five(folder: Path, suffix: str) -> Path:
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet"])
 def test_every_format_gives_the_same_five_prompts(tmp_path: Path, suffix: str) -> None:
-    """REPORTS C5: commas, quotes, line ends, BOM and CRLF shift nothing."""
+    """reports C5: commas, quotes, line ends, BOM and CRLF shift nothing."""
     prompts = read_prompts(str(write_five(tmp_path, suffix)))
     assert [(p.key, p.text, p.error) for p in prompts] == [(i, c, None) for i, c in FIVE]
 
@@ -54,7 +54,7 @@ def test_a_coco_file_gives_the_same_captions_with_line_ends_as_blanks(tmp_path: 
 
 
 def test_text_survives_character_for_character(tmp_path: Path) -> None:
-    """REPORTS C2: long, emoji, slashes, controls, right-to-left, device names, leading dash."""
+    """reports C2: long, emoji, slashes, controls, right-to-left, device names, leading dash."""
     texts = ["x" * 10_000, "\U0001f98a" * 80, "a/b/../c", "new\nline", "tab\there", "nul\0here", "CON", "-rf \u202eabc"]
     path = tmp_path / "odd.jsonl"
     path.write_text("\n".join(json.dumps({"prompt": t}) for t in texts))
@@ -65,7 +65,7 @@ def test_text_survives_character_for_character(tmp_path: Path) -> None:
 
 
 def test_blank_captions_fail_alone(tmp_path: Path) -> None:
-    """REPORTS C3: five blank ones among five good ones."""
+    """reports C3: five blank ones among five good ones."""
     blank = ["", "   ", "\n", "\u200b\ufeff", "\u3164\0"]
     path = tmp_path / "blank.jsonl"
     path.write_text("".join(json.dumps({"text": t}) + "\n" for pair in zip(blank, "abcde", strict=True) for t in pair))
@@ -76,7 +76,7 @@ def test_blank_captions_fail_alone(tmp_path: Path) -> None:
 
 
 def test_bad_json_lines_fail_with_their_line_number(tmp_path: Path) -> None:
-    """REPORTS C5: a bad line is one failure; ray#47693: a list is no caption."""
+    """reports C5: a bad line is one failure; ray#47693: a list is no caption."""
     path = tmp_path / "bad.jsonl"
     lines = ['{"id": 1, "caption": "ok"}', '{"id": 2, "capt', '{"id": 3, "words": "x"}', '{"id": 4, "caption": ["a"]}']
     path.write_text("\n".join([*lines, "", '{"id": 5, "caption": "\\ud83d"}', '{"caption": "no id"}', "7"]))
@@ -93,7 +93,7 @@ def test_bad_json_lines_fail_with_their_line_number(tmp_path: Path) -> None:
 
 
 def test_null_captions_and_null_ids_of_parquet(tmp_path: Path) -> None:
-    """REPORTS C4: a row group of nulls; integer ids stay 42 beside a null."""
+    """reports C4: a row group of nulls; integer ids stay 42 beside a null."""
     path = tmp_path / "nulls.parquet"
     ids = pa.array([42, 43, None, 45, 46, 47], pa.int64())
     captions = pa.array([None, None, "c", "d", "e", "f"], pa.string())
@@ -112,7 +112,7 @@ def test_float_ids_made_by_pandas_read_as_integers(tmp_path: Path) -> None:
 
 
 def test_a_lone_quote_in_tsv_swallows_nothing(tmp_path: Path) -> None:
-    """REPORTS C5: TSV writers that never quote."""
+    """reports C5: TSV writers that never quote."""
     path = tmp_path / "lone.tsv"
     path.write_text('Prompt\tNote\n"half a quote\tx\na 5" pipe\ty\n"whole" and more\tz\n')
     assert [p.text for p in read_prompts(str(path))] == ['"half a quote', 'a 5" pipe', '"whole" and more']
@@ -137,7 +137,7 @@ def test_plain_text_numbers_its_lines(tmp_path: Path) -> None:
 
 
 def test_a_missing_column_is_one_error_with_the_columns_found(tmp_path: Path) -> None:
-    """REPORTS C5."""
+    """reports C5."""
     path = tmp_path / "columns.jsonl"
     path.write_text('{"url": 1}\n{"alt": "x"}\n')
     with pytest.raises(UsageError, match=r"'caption' or 'prompt' or 'text'; the columns found are 'url', 'alt'"):

@@ -38,7 +38,7 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, w
 
 
 def test_every_listed_suffix_is_read(tmp_path: Path) -> None:
-    """REPORTS D9: no suffix is promised whose branch cannot run (bad content is refused by the reader itself)."""
+    """docs/reports.md D9: no suffix is promised whose branch cannot run (bad content is refused by its reader)."""
     for suffix in SUFFIXES:
         (tmp_path / f"f{suffix}").write_bytes(b"\xff")
         with pytest.raises(UsageError) as caught:

@@ -1,4 +1,4 @@
-"""Object names: one-to-one, safe on every disk and store (REPORTS C2, C7)."""
+"""Object names: one-to-one, safe on every disk and store (docs/reports.md C2, C7)."""
 
 import re
 

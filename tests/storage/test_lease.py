@@ -1,4 +1,4 @@
-"""One live driver per output (REPORTS D7): two processes, a killed one, one that hangs, another machine."""
+"""One live driver per output (docs/reports.md D7): two processes, a killed one, one that hangs, another machine."""
 
 import dataclasses
 import json
@@ -68,7 +68,7 @@ def test_a_clean_release_leaves_nothing(kind: str, request: pytest.FixtureReques
 def test_a_live_driver_refuses_at_once_and_a_killed_one_is_taken_over_at_once(
     store: Store, hold: Callable[[Store], "subprocess.Popen[str]"]
 ) -> None:
-    """REPORTS D7: with host, pid and age; SIGKILL releases nothing, yet nobody waits."""
+    """reports D7: with host, pid and age; SIGKILL releases nothing, yet nobody waits."""
     owner = hold(store)
     began = time.monotonic()
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The ledger: one effective row per pair, whatever crashed (REPORTS C12)."""
+"""The ledger: one effective row per pair, whatever crashed (docs/reports.md C12)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_compacting_keeps_the_effective_rows(store: Store) -> None:
 
 @pytest.mark.parametrize("survived", range(7))
 def test_a_crash_while_compacting_loses_nothing(store: Store, survived: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """REPORTS C12: stop after 0, 1, ... writes and deletions; then compact again."""
+    """reports C12: stop after 0, 1, ... writes and deletions; then compact again."""
     ledger = Ledger(store)
     for n in range(5):
         ledger.append([row(f"k{n % 3}", "failed", error=str(n))])
@@ -104,7 +104,7 @@ def test_a_part_appended_while_compacting_stays_the_latest(store: Store, monkeyp
 
 
 def test_torn_and_foreign_files_are_named(store: Store) -> None:
-    """REPORTS C10: never a silent loss of rows."""
+    """reports C10: never a silent loss of rows."""
     Ledger(store).append([row("a")])
     (good,) = store.list("ledger/")
     torn = good.replace("part-000001", "part-000002")

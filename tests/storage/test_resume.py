@@ -1,4 +1,4 @@
-"""What a rerun does: the plan and the run file (REPORTS C11, D7)."""
+"""What a rerun does: the plan and the run file (docs/reports.md C11, D7)."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def prompts(count: int) -> list[Prompt]:
 
 
 def test_transient_failures_are_retried_permanent_ones_kept(tmp_path: Path) -> None:
-    """REPORTS C11: 7 done, 3 retried; a null caption is not retried; through a real ledger."""
+    """reports C11: 7 done, 3 retried; a null caption is not retried; through a real ledger."""
     pairs = [(prompt, 0) for prompt in [*prompts(10), Prompt(key="null", text="", error="the caption is null")]]
     ledger = Ledger(Store(str(tmp_path)))
     for prompt, sample in pairs:
@@ -60,7 +60,7 @@ def test_the_first_run_claims_the_place_and_the_same_run_resumes(tmp_path: Path)
 
 
 def test_another_run_is_refused_with_every_field(tmp_path: Path) -> None:
-    """REPORTS D7: a changed config names its fields with both values."""
+    """reports D7: a changed config names its fields with both values."""
     store = Store(str(tmp_path))
     claim_run(store, {}, PIXELS, "aa")
     with pytest.raises(ResumeError) as caught:

@@ -1,4 +1,4 @@
-"""Busy stores are waited for, others are not (REPORTS C13): faults injected before a real S3 server."""
+"""Busy stores are waited for, others are not (docs/reports.md C13): faults injected before a real S3 server."""
 
 import time
 from typing import Any
@@ -21,7 +21,7 @@ def proxy(s3_server: dict[str, Any], s3_uri: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_small_put_is_one_request(proxy: FaultProxy, s3_uri: str) -> None:
-    """STORAGE 2: not three, as multipart uploads are; a listing is one, too."""
+    """Not three, as multipart uploads are; a listing is one, too."""
     store = Store(s3_uri)
     store.put("a", b"x" * 60_000)
     assert [method for method, _ in proxy.requests] == ["PUT"]
@@ -74,7 +74,7 @@ def test_denied_access_is_not_tried_again(proxy: FaultProxy, s3_uri: str) -> Non
 
 
 def test_a_lost_answer_is_no_lost_race(proxy: FaultProxy, s3_uri: str) -> None:
-    """STORAGE 2: the retry of a create meets its own object; another's object is still a lost race."""
+    """The retry of a create meets its own object; another's object is still a lost race."""
     store = Store(s3_uri, {}, FAST)
     proxy.faults = [Fault(kind="lost", path="/mine"), Fault(kind="reset", path="/theirs")]
     assert store.create("mine", b"my bytes", unique=True) is True

@@ -1,4 +1,4 @@
-"""Objects on disk, in memory and on a real S3 server (REPORTS C7, C10)."""
+"""Objects on disk, in memory and on a real S3 server (docs/reports.md C7, C10)."""
 
 import dataclasses
 import os
@@ -29,7 +29,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_odd_ids_become_distinct_objects_that_are_found_again(uri: str) -> None:
-    """REPORTS C7: eight ids, eight objects under the literal prefix; the listing tells the ids."""
+    """reports C7: eight ids, eight objects under the literal prefix; the listing tells the ids."""
     store = Store(uri)
     store.probe()
     for id_ in IDS:
@@ -62,7 +62,7 @@ def test_put_overwrites_create_does_not(uri: str) -> None:
 
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_of_racing_creators_one_wins(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """STORAGE 1: 32 clients at once, every round has one winner, and its bytes stay."""
+    """32 clients at once: every round has one winner, and its bytes stay."""
     store = Store(request.getfixturevalue("s3_uri") if kind == "s3" else str(tmp_path / "race"))
     with ThreadPoolExecutor(32) as pool:
         for race in range(2):
@@ -132,7 +132,7 @@ def test_the_probe_names_what_is_wrong(s3_uri: str, tmp_path: Path, monkeypatch:
 
 
 def test_a_full_disk_leaves_no_object(tmp_path: Path) -> None:
-    """REPORTS C10: the kernel refuses the write after 100 bytes; the final name stays absent, a rerun completes."""
+    """reports C10: the kernel refuses the write after 100 bytes; the final name stays absent, a rerun completes."""
     code = """
         import resource, signal, sys
         from mulo_ray.errors import StorageError
@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_no_object(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_leaves_whole_objects_only(tmp_path: Path) -> None:
-    """REPORTS C10, C12: SIGKILL in the middle of puts; what is listed is whole, what is left over is swept."""
+    """reports C10, C12: SIGKILL in the middle of puts; what is listed is whole, what is left over is swept."""
     code = """
         import sys
         from mulo_ray.storage import Store
@@ -192,7 +192,7 @@ def test_sweeping_spares_live_writers(tmp_path: Path) -> None:
 def test_stores_without_create_only_warn_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server that ignores If-None-Match (STORAGE 1, rclone) is found by the probe."""
+    """A server that ignores If-None-Match, as rclone's does, is found by the probe."""
     from fsspec.implementations.memory import MemoryFileSystem
 
     original = MemoryFileSystem.pipe_file

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
     [(4, "2 groups of 2 roles, each on 2 GPU", "0123"), (1, "1 group of 2 roles, each on one shared GPU", "00")],
 )
 def test_roles_are_pinned_to_their_devices(tmp_path: Path, gpus: int, sentence: str, devices: str) -> None:
-    """DESIGN 4, ray#64035: two GPUs per group, no placement group, distinct devices."""
+    """docs/architecture.md, Decisions; ray#64035: two GPUs per group, no placement group, distinct devices."""
     script = Path(__file__).with_name("gpu_script.py")
     command = [sys.executable, str(script), str(gpus), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170)

@@ -35,7 +35,7 @@ def test_memory_counts() -> None:
 
 
 def test_no_gpu_is_said_and_not_waited_for() -> None:
-    """REPORTS D4: both numbers and the CPU flag."""
+    """docs/reports.md D4: both numbers and the CPU flag."""
     with pytest.raises(PlacementError, match=r"need 2 GPUs.*has 0.*--device cpu"):
         place(RunOptions(device="cuda"), [LAPTOP])
 
@@ -54,7 +54,7 @@ def test_one_gpu_is_shared_by_both_roles() -> None:
 
 
 def test_a_growing_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """REPORTS D4: with progress lines and a limit; the autoscaler is asked once."""
+    """reports D4: with progress lines and a limit; the autoscaler is asked once."""
     clock = itertools.count(step=2.0)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     monkeypatch.setattr("time.sleep", lambda _: None)

@@ -26,7 +26,7 @@ def test_the_line_counts_everything_and_times_only_what_ran_now(monkeypatch: pyt
 
 
 def test_a_ledger_that_cannot_be_written_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """REPORTS D10: all rows succeed, but the ledger cannot be closed: that is no success."""
+    """docs/reports.md D10: all rows succeed, but the ledger cannot be closed: that is no success."""
     monkeypatch.setattr("mulo_ray.workers.recorder.APPEND_EVERY_S", 0.25)
     progress = Progress(total=1, done_before=0, stream=io.StringIO())
 

@@ -33,7 +33,7 @@ def prompts(*texts: str) -> list[Prompt]:
 
 
 def test_a_run_its_repetition_and_its_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """REPORTS C9 (6 + 3, the exit code says so), C11 (what failed for now is retried), B5, D10."""
+    """docs/reports.md C9 (6 + 3, the exit code says so), C11 (what failed for now is retried), B5, D10."""
     once = f"dieonce:{tmp_path / 'died'}"
     mine = prompts("a", "", "refuse", "b", once, "boom", "c", "d", "e")
     report = run(config(tmp_path / "out"), mine, engine=stub_engine())
@@ -61,7 +61,7 @@ def test_a_run_its_repetition_and_its_counts(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_another_seed_does_not_continue_a_run(tmp_path: Path) -> None:
-    """REPORTS D7: other pixels are refused by the name of the field; more groups or another batch size are not."""
+    """reports D7: other pixels are refused by the name of the field; more groups or another batch size are not."""
     run(config(tmp_path / "out"), [], engine=stub_engine())
     with pytest.raises(ResumeError, match="seed"):
         run(config(tmp_path / "out", seed=1), [], engine=stub_engine())
@@ -69,7 +69,7 @@ def test_another_seed_does_not_continue_a_run(tmp_path: Path) -> None:
 
 
 def test_a_resume_without_batch_invariance_meets_the_same_company(tmp_path: Path) -> None:
-    """DESIGN 3: the batch is then part of the picture, so its company is the same as in the first run."""
+    """docs/architecture.md, Decisions: the batch is then part of the picture, so its company stays the same."""
     mine = prompts("a", "b", "c", "d", "e", "f")
     job = config(tmp_path / "out", batch_invariant=False)
     todo = plan([(prompt, 0) for prompt in mine], {("k1", 0): LedgerRow(key="k1", sample=0, status="ok", prompt="b")})
@@ -90,7 +90,7 @@ def test_a_resume_without_batch_invariance_meets_the_same_company(tmp_path: Path
 def test_what_does_not_fit_is_said_before_any_work(
     tmp_path: Path, options: dict[str, object], error: type[Exception], words: str
 ) -> None:
-    """REPORTS D4."""
+    """reports D4."""
     job = config(tmp_path / "out")
     fields = {"device": "cpu", "batch_size": 4} | options
     job = JobConfig(output=job.output, run=RunOptions(**fields))  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.timeout(180)
 def test_bytes_do_not_depend_on_groups_batch_or_flight(tmp_path: Path) -> None:
-    """REPORTS B3 (same text, distinct images), B5 (last batch is smaller), D2 (paired by key, not by position)."""
+    """docs/reports.md B3 (same text, distinct images), B5 (a smaller last batch), D2 (paired by key, not position)."""
     items = items_of(["same words"] * 6 + ["a", "b", "c", "d"])
     one = run(items, tmp_path / "one", groups=2, batch=4, in_flight=3)
     assert set(one) == {item.key for item in items}
@@ -83,7 +83,7 @@ def test_bytes_do_not_depend_on_groups_batch_or_flight(tmp_path: Path) -> None:
 
 
 def test_a_group_survives_bad_rows(tmp_path: Path) -> None:
-    """REPORTS D1: rows 1 and 5 of 8 fail in batches of 4; a refused prompt is for good, another error may pass."""
+    """reports D1: rows 1 and 5 of 8 fail in batches of 4; a refused prompt is for good, another error may pass."""
     table = decode(PAIR, 3, [items_of(["a", "refuse", "b", "c"]), items_of(["d", "boom", "e", "f"])])[0]
     rows = [row for part in table for row in part.to_pylist()]
     assert [bool(row["png"]) for row in rows] == [True, False, True, True] * 1 + [True, False, True, True]
@@ -107,7 +107,7 @@ def test_rows_kept_only_for_company_are_not_handed_on() -> None:
 
 @pytest.mark.timeout(180)
 def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: Path) -> None:
-    """REPORTS D3, ray#59522: a target dies once, one hangs once, one row of eight always kills: 7 images, 1 failure."""
+    """reports D3, ray#59522: a target dies once, one hangs once, one row of eight always kills: 7 images, 1 failure."""
     once, hang = f"dieonce:{tmp_path / 'died'}", f"hangonce:{tmp_path / 'hung'}"
     rows = run(
         items_of(["a", once, "b", hang, "c", "die", "d", "e"]), tmp_path / "out", batch=2, in_flight=2, round_s=10
@@ -131,13 +131,13 @@ def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: 
 def test_a_role_that_cannot_be_built_ends_the_run_in_seconds(
     tmp_path: Path, build: Callable[[str], stub_roles.StubTarget], error: type[Exception], words: str
 ) -> None:
-    """REPORTS D3: the sentence of the error, not a traceback, and no endless restarts."""
+    """reports D3: the sentence of the error, not a traceback, and no endless restarts."""
     with pytest.raises(error, match=words):
         run(items_of(["a"]), tmp_path / "out", roles=Roles(target=build))
 
 
 def test_drafter_and_target_work_at_the_same_time() -> None:
-    """REPORTS D5: two roles of 60 ms a round, 8 micro-batches of 3 rounds: 2.9 s in turn, 1.5 s overlapped."""
+    """reports D5: two roles of 60 ms a round, 8 micro-batches of 3 rounds: 2.9 s in turn, 1.5 s overlapped."""
     slow = Roles(
         target=functools.partial(stub_roles.make_target, sleep_s=0.06),
         drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.06),
@@ -176,7 +176,7 @@ class _Probe:
 
 @pytest.mark.timeout(180)
 def test_a_run_gives_its_devices_back(tmp_path: Path) -> None:
-    """REPORTS D8, D1 (a fatal error stops), ray#64035: free after a failed run and after an abandoned one."""
+    """reports D8, D1 (a fatal error stops), ray#64035: free after a failed run and after an abandoned one."""
     import ray
 
     from mulo_ray.workers.stage import run_stage
