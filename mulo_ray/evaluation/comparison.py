@@ -51,6 +51,9 @@ class Line:
     images: int
     seconds_per_image: float | None  # wall-clock; None when some images are from an earlier session
     speed_up: float | None  # over the first run
+    device_seconds: (
+        float | None
+    )  # per image, busy time of both roles: what remains when start-up and storage are taken out
     forwards_target: float | None
     forwards_drafter: float | None
     query_positions: float | None
@@ -103,10 +106,24 @@ def write_comparison(store: RunStore, runs: Sequence[FinishedRun]) -> list[Line]
 
 def comparison_text(lines: Sequence[Line]) -> str:
     """The table of a comparison for a terminal."""
-    head = ("run", "images", "s/image", "speed-up", "target fwd", "drafter fwd", "queries", "accepted", "exact")
+    head = (
+        "run",
+        "images",
+        "s/image",
+        "speed-up",
+        "device s",
+        "target fwd",
+        "drafter fwd",
+        "queries",
+        "accepted",
+        "exact",
+    )
     table: list[tuple[str, ...]] = [head]
     for line in lines:
-        counts = (line.seconds_per_image, line.speed_up, line.forwards_target, line.forwards_drafter)
+        counts = (
+            *(line.seconds_per_image, line.speed_up, line.device_seconds),
+            *(line.forwards_target, line.forwards_drafter),
+        )
         share = "-" if line.accepted is None else f"{line.accepted:.1%}"
         numbers = (*map(short, counts), short(line.query_positions), share, "yes" if line.exact else "no")
         table.append((line.label, str(line.images), *numbers))
@@ -141,12 +158,14 @@ def _line(run: FinishedRun, seconds: float | None, first: float | None) -> Line:
         spread = summary["per_image"].get(name)
         return None if spread is None else spread["mean"]
 
+    busy = [summary["seconds"][name] for name in ("target_busy", "drafter_busy") if name in summary["seconds"]]
     return Line(
         label=run.label,
         exact=run.report["exact"],
         images=summary["images"],
         seconds_per_image=seconds,
         speed_up=first / seconds if first and seconds else None,
+        device_seconds=sum(busy) if busy else None,
         forwards_target=mean("forwards_target"),
         forwards_drafter=mean("forwards_drafter"),
         query_positions=mean("query_positions"),

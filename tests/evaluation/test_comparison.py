@@ -30,13 +30,17 @@ def _run(root: Path, config: dict[str, Any], seconds: float, made: int = 2, **co
 
 
 def test_table_holds_time_forwards_and_queries(tmp_path: Path) -> None:
+    busy = {"seconds": {"target_busy": 1.5, "drafter_busy": 0.25, "verify": 0.5}}
     plain = _run(tmp_path / "ar", resolved(PLAIN), 8.0, forwards_target=256, forwards_drafter=0, query_positions=256)
-    mulo = _run(tmp_path / "mulo", resolved(), 4.0, forwards_target=78, forwards_drafter=36, query_positions=1200)
+    mulo = _run(
+        tmp_path / "mulo", resolved(), 4.0, forwards_target=78, forwards_drafter=36, query_positions=1200, **busy
+    )
     out = FolderStore(tmp_path / "out")
     lines = write_comparison(out, [plain, mulo])
     assert [line.label for line in lines] == ["ar", "mulo"]
     assert [line.seconds_per_image for line in lines] == [4.0, 2.0]
     assert [line.speed_up for line in lines] == [1.0, 2.0]
+    assert [line.device_seconds for line in lines] == [None, 1.75]
     assert [line.forwards_target for line in lines] == [256, 78]
     assert [line.query_positions for line in lines] == [256, 1200]
     assert [line.exact for line in lines] == [True, False]
