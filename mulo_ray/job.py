@@ -44,7 +44,7 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
     RunError when the run cannot go on, KeyboardInterrupt when it was stopped; the same call then continues it.
     """
     started = time.monotonic()
-    _refuse_relative_output(config.output.output)
+    _refuse_lost_output(config.output.output)
     prompts = _prompts(config) if prompts is None else prompts
     engine = engine or family_engine(config.model)
     config = resolve(config, engine.card)
@@ -52,6 +52,7 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
     store = Store(config.output.output)
     store.probe()
     with Lease(store, say=_say) as lease:
+        store.sweep()  # what writers of a killed run left half-written
         pixels = config.pixel_fields() | engine.pixel_fields()
         resolved = dataclasses.asdict(config) | {"pixel_hash": pixel_hash(pixels)}
         claim_run(store, resolved, pixels, resolved["pixel_hash"])
@@ -159,7 +160,8 @@ def _close(
     made: Sequence[LedgerRow],
     started: float,
 ) -> None:
-    """Compact the ledger, fill the report from it and write it; prints where it lies."""
+    """Tidy the output, fill the report from the ledger and write it; prints where it lies."""
+    store.sweep()  # what writers that died in this run left
     ledger.compact()
     rows = ledger.rows()
     mine = [rows[prompt.key, sample] for prompt, sample in pairs if (prompt.key, sample) in rows]
@@ -196,7 +198,13 @@ def _unusable(prompt: Prompt, sample: int) -> LedgerRow:
     return LedgerRow(key=prompt.key, sample=sample, status="failed", prompt=prompt.text, error=prompt.error or "")
 
 
-def _refuse_relative_output(output: str) -> None:
+def _refuse_lost_output(output: str) -> None:
+    """Places from which no image would ever be read again."""
+    if output.startswith("memory://"):
+        raise UsageError(
+            f"--output {output!r} would stay in the memory of the worker processes and end with them: give a local "
+            "directory or the URI of a store that outlives the run, such as s3://bucket/prefix"
+        )
     if in_ray_job() and "://" not in output and not os.path.isabs(output):
         raise UsageError(
             f"--output {output!r} is relative, and a Ray job runs in a copy of the working directory that is deleted "

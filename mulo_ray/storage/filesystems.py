@@ -15,7 +15,7 @@ from mulo_ray.errors import UsageError
 from mulo_ray.storage.local_files import LocalFiles
 from mulo_ray.storage.remote_objects import RemoteObjects
 
-_USUAL = "a local path, file://, s3://, gs://, abfs://, hdfs://, sftp://, memory://"
+_USUAL = "a local path, file://, s3://, gs://, abfs://, hdfs://, sftp://"
 _LOCAL = ("file", "local")
 _S3 = ("s3", "s3a")
 

@@ -2,18 +2,19 @@
 
 import logging
 import os
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mulo_ray.errors import RunError
 from mulo_ray.workers.placement import GroupShape, Node
+from mulo_ray.workers.ray_folder import RayFolder
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Drafts and finished files are all that a local store ever holds."""
+STARTS = 2
+"""Tries at starting a local Ray, which on a busy machine gives up waiting for its own servers now and then."""
 
 
 def in_ray_job() -> bool:
@@ -37,41 +38,61 @@ def session(*, verbose: bool = False) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(logging_level=quiet, log_to_driver=verbose)
+    if address := os.environ.get("RAY_ADDRESS"):
+        try:
+            ray.init(logging_level=quiet, log_to_driver=verbose)
+        except Exception as error:  # of many classes
+            raise RunError(
+                f"no Ray cluster answers at RAY_ADDRESS={address} ({_first_line(error)}): start it, correct the "
+                "address, or unset RAY_ADDRESS to run on this machine"
+            ) from error
         try:
             yield
         finally:
             ray.shutdown()
         return
-    temp = tempfile.mkdtemp(
-        prefix="mulo", dir="/tmp" if os.path.isdir("/tmp") else None
-    )  # socket paths must stay short
     # Ray's own default makes workers the least of all processes, which starves them on a busy machine.
     niceness = os.environ.get("RAY_worker_niceness", "0")
     with _environment(RAY_AUTH_MODE="disabled", PYTHONPATH=_importable(), RAY_worker_niceness=niceness):
+        folder = _start_local(quiet, verbose)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+            folder.remove()
+
+
+def _start_local(logging_level: int, log_to_driver: bool) -> RayFolder:
+    """A Ray of our own, and its folder. A start that fails is cleaned up and tried once more; RunError after that."""
+    import ray
+
+    for left in reversed(range(STARTS)):
+        folder = RayFolder()
         try:
             ray.init(
                 address="local",
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
-                logging_level=quiet,
-                log_to_driver=verbose,
-                _temp_dir=temp,
+                logging_level=logging_level,
+                log_to_driver=log_to_driver,
+                _temp_dir=folder.path,
             )
-            yield
-        finally:
+            return folder
+        except BaseException as error:
             ray.shutdown()
-            _remove(temp)
+            folder.remove()
+            if not isinstance(error, Exception):
+                raise
+            if not left:
+                raise RunError(
+                    f"Ray did not start on this machine, tried {STARTS} times ({_first_line(error)}): wait until it "
+                    "has processor time and memory to spare, or name a running cluster in RAY_ADDRESS"
+                ) from error
+    raise AssertionError("the last try returns or raises")
 
 
-def _remove(folder: str) -> None:
-    """Ray's last processes may still write a log line while their folder goes."""
-    for _ in range(10):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.exists(folder):
-            return
-        time.sleep(0.1)
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
 
 
 def live_nodes() -> list[Node]:
