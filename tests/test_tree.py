@@ -69,6 +69,23 @@ def test_files_are_short_ascii_and_named_for_what_they_are() -> None:
     assert faults == []
 
 
+def test_cited_documents_sections_and_cases_exist() -> None:
+    """A citation leads somewhere: docs/method.md section 2, docs/reports.md C7 (in short: reports C7)."""
+    cases = set(re.findall(r"^\| ([A-D]\d+) \|", (ROOT / "docs/reports.md").read_text(encoding="utf-8"), re.MULTILINE))
+    sections = set(re.findall(r'id="section-(\d)"', (ROOT / "docs/method.md").read_text(encoding="utf-8")))
+    faults = []
+    for path in (path for path in _files() if path.suffix in (".py", ".md")):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        faults += [f"{path}: no {name}" for name in re.findall(r"docs/\w+\.md", text) if not (ROOT / name).is_file()]
+        faults += [f"{path}: no section {n}" for n in re.findall(r"method\.md section (\d)", text) if n not in sections]
+        for name, case in re.findall(r"\b(reports(?:\.md)?) ([A-D]\d{1,2})\b", text, re.IGNORECASE):
+            faults += [f"{path}: no report {case}"] * (case not in cases)
+            faults += [f"{path}: cite docs/reports.md {case}, not {name} {case}"] * (name != name.lower())
+        short = re.search(r"\breports [A-D]\d", text) and "docs/reports.md" not in text and path.name != "reports.md"
+        faults += [f"{path}: name docs/reports.md once"] * bool(short)
+    assert faults == []
+
+
 @pytest.mark.parametrize("name", ["utils", "image_utils", "misc", "test_helpers", "cache_manager", "util"])
 def test_vague_names_are_seen(name: str) -> None:
     assert VAGUE.search(name)

@@ -30,7 +30,7 @@ def test_a_relative_output_inside_a_ray_job_is_refused(monkeypatch: pytest.Monke
 
 
 def test_an_output_in_the_memory_of_the_workers_is_refused() -> None:
-    """It would be lost with them, and the run would call itself a success (REPORTS C9)."""
+    """It would be lost with them, and the run would call itself a success (docs/reports.md C9)."""
     with pytest.raises(UsageError, match=r"'memory://a/b' would stay in the memory of the worker processes"):
         run(to("memory://a/b"), ONE, engine=stub_engine())
 
@@ -53,7 +53,7 @@ def test_a_run_of_unusable_prompts_starts_no_ray(tmp_path: Path, monkeypatch: py
 
 
 def test_what_killed_writers_left_is_swept(tmp_path: Path) -> None:
-    """REPORTS C10: half-written files of dead processes of this machine go, at the latest with the next run."""
+    """reports C10: half-written files of dead processes of this machine go, at the latest with the next run."""
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     images = tmp_path / "out" / "images"

@@ -44,7 +44,7 @@ PORT_TAKEN = """
     ("how_often", "words"), [("once", "up after 1"), ("always", "Ray did not start on this machine, tried 2 times (")]
 )
 def test_a_failed_start_is_cleaned_up_and_tried_once_more(how_often: str, words: str) -> None:
-    """REPORTS D3: a sentence, no folder and no process left of either try."""
+    """docs/reports.md D3: a sentence, no folder and no process left of either try."""
     command = [sys.executable, "-c", textwrap.dedent(PORT_TAKEN), how_often]
     done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -54,7 +54,7 @@ def test_a_failed_start_is_cleaned_up_and_tried_once_more(how_often: str, words:
 
 
 def test_folders_of_killed_drivers_go_and_no_others(tmp_path: Path) -> None:
-    """REPORTS D8: kill -9 leaves no chance to tidy; the next start does it."""
+    """reports D8: kill -9 leaves no chance to tidy; the next start does it."""
     code = (
         "import pathlib, sys, time; from mulo_ray.workers.ray_folder import RayFolder\n"
         "folder = RayFolder(pathlib.Path(sys.argv[1])); print(folder.path, flush=True); time.sleep(60)"
