@@ -1,7 +1,7 @@
 """Blind matching: can a picture be told from its caption? Trials for a person (or a model) that sees nothing else.
 
-From a finished run, each picture is put beside its own caption and seven others of the run, all shuffled; the answers lie in a
-file of their own. Knows no metric and makes no image.
+From a finished run, each picture is put beside its own caption and seven others of the run, all shuffled; the answers
+lie in a file of their own. Knows no metric and makes no image.
 """
 
 import json
@@ -16,7 +16,7 @@ CHOICES = 8
 
 
 def write_trials(run: RunStore, rows: Mapping[tuple[str, int], LedgerRow], out: RunStore, seed: int = 0) -> int:
-    """Write `pictures/NN.png`, `trials.json` (choices of each picture) and `answers.json`; returns the number of trials.
+    """Write `pictures/NN.png`, `trials.json` (choices of each) and `answers.json`; returns the number of trials.
 
     Pictures are renumbered in random order. Raises UsageError for a run of fewer than eight different captions.
     """

@@ -66,11 +66,11 @@ def train_scale(
     extra = checkpoint.load(model, optimizers)
     if extra is None:
         extra = {"step": 0}
-        if published is not None:
+        if start_from is not None:
+            model.load_state_dict(torch.load(start_from, map_location="cpu", weights_only=True)["model"])
+        elif published is not None:
             model.load_state_dict(published["model"])
             extra = {"step": published["step"]}
-        elif start_from is not None:
-            model.load_state_dict(torch.load(start_from, map_location="cpu", weights_only=True)["model"])
     pictures = load_pictures(data, px)
     tokens = tokenise(vq, pictures, folder / f"tokens-{px}.pt")
     words = [prompt_used(name, frozenset()) for name in pictures.names]

@@ -42,7 +42,7 @@ def test_table_page_and_sheets(plain: Path, tmp_path: Path) -> None:
     done = _compare(plain, _output(tmp_path / "mulo", resolved(), 2.0), "--output", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     mulo = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["mulo"])
-    assert mulo.split() == ["mulo", "2", "1", "4", "40", "20", "900", "60.0%", "no"]
+    assert mulo.split() == ["mulo", "2", "1", "4", "-", "40", "20", "900", "60.0%", "no"]
     made = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"comparison.html", "comparison.json", "sheet-0-ar.png", "sheet-1-mulo.png"} <= made
 

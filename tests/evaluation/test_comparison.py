@@ -19,13 +19,13 @@ from mulo_ray.types import LedgerRow
 PLAIN = {"decoder": "ar", "tau": None, "redraw": None}
 
 
-def _run(root: Path, config: dict[str, Any], seconds: float, made: int = 2, **counts: Any) -> FinishedRun:
+def _run(root: Path, config: dict[str, Any], seconds_run: float, made: int = 2, **counts: Any) -> FinishedRun:
     store = FolderStore(root)
     rows: dict[tuple[str, int], LedgerRow] = {}
     for key in ("a", "b"):
         add_image(store, rows, key)
         rows[key, 0] = dataclasses.replace(rows[key, 0], stats=stats(**counts))
-    write_report(store, report(total=2, made=made, seconds=seconds), rows, config)
+    write_report(store, report(total=2, made=made, seconds=seconds_run), rows, config)
     return read_run(store, rows)
 
 
