@@ -8,8 +8,9 @@ from safetensors.torch import load_file
 
 from mulo_ray.decoding.interfaces import Queries
 from mulo_ray.decoding.sampling import Sampling, log_probabilities
+from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.transformer import TransformerConfig, rotary_table, rotate
-from tests.support.tiny import request, teacher_forced, tiny
+from tests.support.tiny import TinyModel, request, teacher_forced, tiny
 
 REFERENCE = load_file(Path(__file__).parent / "reference" / "primitives_ref.safetensors")
 
@@ -84,3 +85,18 @@ def test_a_query_count_never_changes_a_row():
     for batch, upto in ((1, 2), (1, 7), (1, 33), (3, 1), (5, 50), (2, 17)):
         assert torch.equal(logits_of_cell_9(batch, upto), expected), (batch, upto)
     assert len(req.seeds_B) == 5
+
+
+def test_a_whole_image_of_queries_gives_the_rows_of_single_ones():
+    """256 queries a row, as a 128 px verification has them, against the same cells fed one at a time."""
+    torch.manual_seed(0)
+    model = TinyModel(16).eval().requires_grad_(False)
+    scale = RasterScale(model.body, lambda condition: model.table[condition["labels"]], lambda: model.table[7:8])
+    tokens = torch.randint(0, 64, (2, 256), generator=torch.Generator().manual_seed(3))
+    rows, cells = torch.arange(2).repeat_interleave(256), torch.arange(256).repeat(2)
+    cache = scale.start(request(2).condition, 2.0)
+    together = scale.forward(cache, Queries(rows_M=rows, cells_M=cells, tokens_M=tokens.flatten())).view(2, 256, -1)
+    cache = scale.start(request(2).condition, 2.0)
+    for cell in range(256):
+        one = Queries(rows_M=torch.arange(2), cells_M=torch.full((2,), cell), tokens_M=tokens[:, cell])
+        assert torch.equal(scale.forward(cache, one), together[:, cell]), cell

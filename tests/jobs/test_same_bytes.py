@@ -1,0 +1,105 @@
+"""One job, run in every way there is: the image bytes stay the same (docs/architecture.md, Decisions)."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mulo_ray.storage import Ledger, Store, object_name
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "cluster"))
+from ray_head import ray_environment, ray_head  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+JOB = ("jobs/coco5k.py", "--limit", "8", "--drafter-px", "32", "--target-px", "64")
+Images = dict[str, bytes]
+
+
+def job(output: str, *options: str) -> Images:
+    """Run the recipe in a process of its own; its images by object name."""
+    command = [sys.executable, *JOB, "--output", output, *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=230)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return images(output)
+
+
+def images(output: str) -> Images:
+    store = Store(output)
+    return {name: store.get(name) for name in store.list("images")}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    """Eight pictures as the defaults make them, all different."""
+    made = job(str(tmp_path_factory.mktemp("reference") / "out"))
+    assert len(made) == len(set(made.values())) == 8
+    return made
+
+
+def test_groups_batches_and_pipelining_change_nothing(reference: Images, tmp_path: Path) -> None:
+    """docs/reports.md B3, D2: two groups, batches of three (the last is smaller), no overlap."""
+    options = ("--groups", "2", "--batch-size", "3", "--in-flight", "1")
+    assert job(str(tmp_path / "out"), *options) == reference
+
+
+def test_an_object_store_holds_the_same(reference: Images, s3_uri: str) -> None:
+    """reports C7: also the names; and the ledger tells where each lies."""
+    assert job(s3_uri) == reference
+    rows = Ledger(Store(s3_uri)).rows()
+    assert {row.uri for row in rows.values()} == {f"{s3_uri}/{name}" for name in reference}
+
+
+def test_another_sample_leaves_the_first_alone(reference: Images, tmp_path: Path) -> None:
+    """reports B3: sixteen pictures in other company, eight of them those of before, all different."""
+    made = job(str(tmp_path / "out"), "--samples-per-prompt", "2", "--device", "cpu")
+    rows = Ledger(Store(str(tmp_path / "out"))).rows()
+    assert len(made) == len(set(made.values())) == 16
+    assert {object_name(*pair): made[object_name(*pair)] for pair in rows if pair[1] == 0} == reference
+
+
+def test_a_run_that_depends_on_its_batches_says_so(tmp_path: Path) -> None:
+    """reports D9: --no-batch-invariant runs, and run.json and both reports tell what it gives up."""
+    out = tmp_path / "out"
+    assert len(job(str(out), "--no-batch-invariant", "--batch-size", "4")) == 8
+    run = json.loads((out / "run.json").read_text())
+    assert (run["pixels"]["batch_invariant"], run["pixels"]["batch_size"]) == (False, 4)
+    assert "Batch-invariant: no. The same bytes come back only from the same micro-batches (batch size 4" in (
+        (out / "report.html").read_text()
+    )
+    assert json.loads((out / "report.json").read_text())["made"] == 8
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Ray's socket names hold the path."""
+    with tempfile.TemporaryDirectory(prefix="mr", dir="/tmp", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def test_a_submitted_job_that_writes_to_an_object_store_makes_the_same(
+    reference: Images, s3_server: dict[str, Any], short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """reports D10, D11: `ray job submit` with the shipped runtime environment; credentials travel in it alone."""
+    output = f"s3://{s3_server['bucket']}/{short_folder.name}"
+    shipped = yaml.safe_load((ROOT / "cluster" / "runtime_env.yaml").read_text(encoding="utf-8"))
+    del shipped["pip"]  # no network here: the head's own libraries do
+    runtime = shipped | {"env_vars": shipped["env_vars"] | s3_server["env"]}
+    ray = str(Path(sys.executable).with_name("ray"))
+    for name in s3_server["env"]:
+        monkeypatch.delenv(name, raising=False)
+    with ray_head(short_folder) as address:
+        command = [ray, "job", "submit", "--address", address, "--working-dir", str(ROOT)]
+        command += ["--runtime-env-json", json.dumps(runtime), "--", "python", *JOB, "--output", output]
+        environment = ray_environment(short_folder)
+        done = subprocess.run(command, env=environment, cwd=short_folder, capture_output=True, text=True, timeout=220)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    for name, value in s3_server["env"].items():
+        monkeypatch.setenv(name, value)
+    assert images(output) == reference
