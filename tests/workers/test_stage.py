@@ -107,17 +107,24 @@ def test_rows_kept_only_for_company_are_not_handed_on() -> None:
 
 @pytest.mark.timeout(180)
 def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: Path) -> None:
-    """reports D3, ray#59522: a target dies once, one hangs once, one row of eight always kills: 7 images, 1 failure."""
-    once, hang = f"dieonce:{tmp_path / 'died'}", f"hangonce:{tmp_path / 'hung'}"
-    rows = run(
-        items_of(["a", once, "b", hang, "c", "die", "d", "e"]), tmp_path / "out", batch=2, in_flight=2, round_s=10
-    )
+    """reports D3, ray#59522: a target dies once, one row of eight always kills: 7 images, 1 failure."""
+    once = f"dieonce:{tmp_path / 'died'}"
+    rows = run(items_of(["a", once, "b", "f", "c", "die", "d", "e"]), tmp_path / "out", batch=2, in_flight=2)
     assert {key for key, row in rows.items() if row.status == "failed"} == {"k5"}
     assert "ended its worker process" in rows["k5"].error
     assert rows["k5"].attempts >= 4
     assert rows["k1"].attempts > 1
-    assert (tmp_path / "hung").exists()
     assert len(contents(tmp_path / "out")) == 7
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_hangs_is_replaced(tmp_path: Path) -> None:
+    """reports D3: no error and no progress. In a run of its own: a row that hangs when it runs alone would fail."""
+    rows = run(items_of(["a", f"hangonce:{tmp_path / 'hung'}"]), tmp_path / "out", round_s=10)
+    assert (tmp_path / "hung").exists()
+    assert {row.status for row in rows.values()} == {"ok"}
+    assert rows["k1"].attempts > 1
+    assert len(contents(tmp_path / "out")) == 2
 
 
 @pytest.mark.timeout(120)
