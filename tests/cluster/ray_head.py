@@ -27,6 +27,7 @@ def ray_environment(folder: Path) -> dict[str, str]:
     """The environment of a process that must find no other cluster and leave no token behind."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     ours = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder), "HOME": str(folder)}
+    ours["RAY_worker_niceness"] = "0"  # by default workers come after every other process, which starves them
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # `python` of a submitted command
     return kept | ours | {"OMP_NUM_THREADS": "1", "PATH": path}
 
