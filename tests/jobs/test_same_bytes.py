@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 from ray_head import ray_environment, ray_head  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240, func_only=True)]
 JOB = ("jobs/coco5k.py", "--limit", "8", "--drafter-px", "32", "--target-px", "64")
 Images = dict[str, bytes]
 
