@@ -62,20 +62,21 @@ class SamplingOptions:
 
     guidance: float | None = _pixel_field(None)
     """Classifier-free guidance scale s in u + s(c - u); 1 is off."""
-    temperature: float = _pixel_field(1.0)
+    temperature: float | None = _pixel_field(None)
     """0 is greedy."""
-    top_k: int = _pixel_field(0)
+    top_k: int | None = _pixel_field(None)
     """Keep the K likeliest codes; 0 keeps all."""
-    top_p: float = _pixel_field(1.0)
+    top_p: float | None = _pixel_field(None)
     """Keep the smallest set of codes with this mass."""
     seed: int = _pixel_field(0)
     """Run seed; with the prompt key and sample number it decides every draw."""
 
     def __post_init__(self) -> None:
         _require(self.guidance is None or 0 <= self.guidance <= 100, "guidance", self.guidance, "between 0 and 100")
-        _require(0 <= self.temperature <= 100, "temperature", self.temperature, "between 0 (greedy) and 100")
-        _require(self.top_k >= 0, "top-k", self.top_k, "0 (off) or more")
-        _require(0 < self.top_p <= 1, "top-p", self.top_p, "in (0, 1]")
+        heat = self.temperature
+        _require(heat is None or 0 <= heat <= 100, "temperature", heat, "between 0 (greedy) and 100")
+        _require(self.top_k is None or self.top_k >= 0, "top-k", self.top_k, "0 (off) or more")
+        _require(self.top_p is None or 0 < self.top_p <= 1, "top-p", self.top_p, "in (0, 1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

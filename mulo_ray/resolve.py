@@ -20,6 +20,8 @@ DECODER_FIELDS = (
     "upsampler",
     "refresh_cache",
 )
+NEUTRAL_SAMPLING = {"guidance": 1.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+"""What a family that names no value gets: the model's own distribution."""
 USED_BY = {"ar": frozenset[str](), "zipar": frozenset({"zipar_window"}), "mulo": frozenset(DECODER_FIELDS)}
 
 
@@ -38,11 +40,14 @@ def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
         name: defaults.get(name) if getattr(config.decoding, name) is None else getattr(config.decoding, name)
         for name in USED_BY[decoder]
     }
-    guidance = defaults.get("guidance", 1.0) if config.sampling.guidance is None else config.sampling.guidance
+    sampling: dict[str, Any] = {
+        name: defaults.get(name, neutral) if getattr(config.sampling, name) is None else getattr(config.sampling, name)
+        for name, neutral in NEUTRAL_SAMPLING.items()
+    }
     resolved = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, family=card.name, drafter_px=drafter_px, target_px=target_px),
-        sampling=dataclasses.replace(config.sampling, guidance=float(guidance)),
+        sampling=dataclasses.replace(config.sampling, **sampling),
         decoding=dataclasses.replace(config.decoding, **settings),
     )
     _check_cells(resolved, card)

@@ -1,5 +1,6 @@
 """Options meet the family: defaults are filled, impossible combinations are sentences."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
 from stub_engine import CARD
 
-from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions
+from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions, SamplingOptions
 from mulo_ray.errors import UsageError
 from mulo_ray.resolve import resolve
 
@@ -22,6 +23,14 @@ def test_what_is_open_is_filled_and_what_is_set_stays() -> None:
     assert (resolved.model.drafter_px, resolved.model.target_px) == (32, 64)
     assert (resolved.decoding.tau, resolved.decoding.radius, resolved.sampling.guidance) == (0.5, 1, 2.0)
     assert resolve(resolved, CARD) == resolved
+
+
+def test_sampling_left_open_is_the_familys_else_the_models_own_distribution() -> None:
+    assert resolve(job(), CARD).sampling == SamplingOptions(guidance=2.0, temperature=1.0, top_k=0, top_p=1.0)
+    card = dataclasses.replace(CARD, defaults={**CARD.defaults, "temperature": 0.5, "top_k": 100})
+    assert resolve(job(), card).sampling == SamplingOptions(guidance=2.0, temperature=0.5, top_k=100, top_p=1.0)
+    greedy = dataclasses.replace(job(), sampling=SamplingOptions(temperature=0.0, top_k=0))
+    assert resolve(greedy, card).sampling == SamplingOptions(guidance=2.0, temperature=0.0, top_k=0, top_p=1.0)
 
 
 def test_a_target_alone_has_no_drafter_and_no_draft_options() -> None:

@@ -130,7 +130,10 @@ _TARGETS: dict[str, Callable[[RoleSpec, Family], Target]] = {"mulo": _mulo, "ar"
 def _sampling(spec: RoleSpec) -> Sampling:
     options = spec.sampling
     return Sampling(
-        guidance=_set(options.guidance), temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+        guidance=_set(options.guidance),
+        temperature=_set(options.temperature),
+        top_k=_set(options.top_k),
+        top_p=_set(options.top_p),
     )
 
 

@@ -14,7 +14,8 @@ from mulo_ray.training.pictures import load_pictures
 
 DEFAULT_PAIR = (64, 128)
 FIRST_DEFAULTS: dict[str, Any] = {
-    "guidance": 3.0,
+    "guidance": 1.0,
+    "temperature": 0.5,
     "tau": 0.05,
     "neighbours": 8,
     "radius": 1,
