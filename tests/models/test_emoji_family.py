@@ -21,8 +21,8 @@ DRAFT = DecoderOptions(
     upsampler="pixel", refresh_cache=False,
 )  # fmt: skip
 SPEC = RoleSpec(
-    family="emoji", weights=None, drafter_px=32, target_px=64, sampling=SamplingOptions(guidance=2.0, temperature=0.7, top_k=0, top_p=1.0), decoding=DRAFT,
-    batch_invariant=True, device="cpu",
+    family="emoji", weights=None, drafter_px=32, target_px=64, decoding=DRAFT, batch_invariant=True, device="cpu",
+    sampling=SamplingOptions(guidance=2.0, temperature=0.7, top_k=0, top_p=1.0),
 )  # fmt: skip
 
 
