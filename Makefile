@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export RAY_AUTH_MODE = disabled
 
 .DEFAULT_GOAL := help
-.PHONY: help setup coco5k test test-slow check format bench clean
+.PHONY: help setup coco5k test test-slow check format bench compare clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,10 @@ format: $(VENV)/.dev  ## Rewrite the code in the project's format
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-bench: $(VENV)/.run  ## Plain decoding against mulo on the same captions [LIMIT=16 OUT=... ARGS=...]
+bench: $(VENV)/.run  ## Decoding speed: ar against mulo, batch invariance on and off [OUT=file.json]
+	$(PY) jobs/bench.py $(if $(filter command line,$(origin OUT)),--out "$(OUT)") $(ARGS)
+
+compare: $(VENV)/.run  ## The job with ar, then mulo, side by side in a report [LIMIT=16 OUT=... ARGS=...]
 	$(PY) jobs/coco5k.py --decoder ar --limit $(LIMIT) --output "$(OUT)-ar" $(ARGS)
 	$(PY) jobs/coco5k.py --decoder mulo --limit $(LIMIT) --output "$(OUT)-mulo" $(ARGS)
 	$(PY) jobs/compare.py "$(OUT)-ar" "$(OUT)-mulo" --output "$(OUT)-compare"

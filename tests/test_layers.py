@@ -31,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": set(),
     "engine": {"models", "workers"},
     "single": {"decoding", "workers", "engine", "resolve"},
+    "benchmark": {"decoding", "workers", "engine", "resolve", "prompts"},
     "job": {"decoding", "models", "prompts", "storage", "workers", "evaluation", "resolve", "engine"},
     "__main__": {"cli", "single"},
     "__init__": set(),
