@@ -47,7 +47,7 @@ def config(name: str, value: object, **decoding: object) -> JobConfig:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "value"), [*VALUES, ("batch_invariant", False)])
 def test_every_value_makes_pictures(name: str, value: object) -> None:
-    """reports D9: an option nobody ever ran. Two prompts, two different pictures."""
+    """docs/reports.md D9: an option nobody ever ran. Two prompts, two different pictures."""
     engine = family_engine(PAIR)
     made = [generate_one(text, config(name, value), engine=engine) for text in PROMPTS]
     assert all(png.startswith(b"\x89PNG") for png in made)
