@@ -14,14 +14,14 @@ from mulo_ray.training.pictures import load_pictures
 
 DEFAULT_PAIR = (64, 128)
 FIRST_DEFAULTS: dict[str, Any] = {
-    "guidance": 1.0,
-    "temperature": 0.5,
-    "tau": 0.05,
-    "neighbours": 8,
+    "guidance": 1.5,
+    "temperature": 0.3,
+    "tau": 0.0001,
+    "neighbours": 64,
     "radius": 1,
     "redraw": "islands",
     "rows_per_cycle": 0,
-    "zipar_window": 4,
+    "zipar_window": 8,
     "upsampler": "pixel",
     "refresh_cache": False,
 }

@@ -18,7 +18,7 @@ from mulo_ray.storage import Ledger, Store, object_name
 SCRIPT = Path(__file__).with_name("stub_job.py")
 COUNT = 24
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # a Ray of their own, twice
 
 
 def start(root: Path, *options: str, sleep_s: float) -> subprocess.Popen[str]:
@@ -31,11 +31,11 @@ def start(root: Path, *options: str, sleep_s: float) -> subprocess.Popen[str]:
 
 
 def wait_for_images(root: Path, count: int, job: subprocess.Popen[str]) -> None:
-    """Until that many image files are there; the job must live so long."""
-    deadline = time.monotonic() + 120
+    """Until that many image files are there; the job must live so long (a busy machine starts Ray in minutes)."""
+    deadline = time.monotonic() + 240
     while len(list((root / "out" / "images").glob("*.png"))) < count:
         assert job.poll() is None, f"the job ended early: {job.stderr.read() if job.stderr else ''}"
-        assert time.monotonic() < deadline, "no images in two minutes"
+        assert time.monotonic() < deadline, "no images in four minutes"
         time.sleep(0.05)
 
 
@@ -57,7 +57,7 @@ def test_kill_9_and_an_immediate_rerun_make_the_same_files(tmp_path: Path) -> No
         assert store.get(object_name(key, sample)) == png_of(row.prompt, image_seed(0, key, sample))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_job_says_so_and_keeps_what_it_made(tmp_path: Path, number: signal.Signals) -> None:
     """reports D10: 130 with a resumable directory; ray#31451: no process is left."""
     job = start(tmp_path, sleep_s=0.1)

@@ -34,13 +34,22 @@ def png_of(text: str, seed: int) -> bytes:
 
 
 class _Role:
-    def __init__(self, sleep_s: float = 0.0) -> None:
+    def __init__(self, sleep_s: float = 0.0, journal: str = "") -> None:
         self.decoder = self
         self.sleep_s = sleep_s
+        self.journal = journal
         self.slots: dict[int, Any] = {}
 
     def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Any:
         return SimpleNamespace(texts=list(texts), seeds=list(seeds))
+
+    def work(self) -> None:
+        """Take `sleep_s`, and leave a line with its start and end on the machine's clock."""
+        started = time.monotonic()
+        time.sleep(self.sleep_s)
+        if self.journal:
+            with Path(self.journal).open("a") as file:
+                file.write(f"{type(self).__name__} {started} {time.monotonic()}\n")
 
     def begin(self, slot: int, request: Any) -> None:
         assert slot not in self.slots, "a slot in use was handed out again"
@@ -49,7 +58,7 @@ class _Role:
 
 class StubDrafter(_Role):
     def draft(self, slot: int, committed: Any) -> list[int]:
-        time.sleep(self.sleep_s)
+        self.work()
         state = self.slots[slot]
         assert committed == (None if state.round == 0 else [state.round]), "the drafter continues what was committed"
         state.round += 1
@@ -67,7 +76,7 @@ class StubTarget(_Role):
         return text.upper()
 
     def advance(self, slot: int, draft: Any) -> Any:
-        time.sleep(self.sleep_s)
+        self.work()
         state = self.slots[slot]
         for text in state.request.texts:
             _misbehave(text)
@@ -101,12 +110,12 @@ def _misbehave(text: str) -> None:
             os._exit(9) if name == "dieonce" else time.sleep(600)
 
 
-def make_drafter(device: str, *, sleep_s: float = 0.0) -> StubDrafter:
-    return StubDrafter(sleep_s)
+def make_drafter(device: str, *, sleep_s: float = 0.0, journal: str = "") -> StubDrafter:
+    return StubDrafter(sleep_s, journal)
 
 
-def make_target(device: str, *, sleep_s: float = 0.0) -> StubTarget:
-    return StubTarget(sleep_s)
+def make_target(device: str, *, sleep_s: float = 0.0, journal: str = "") -> StubTarget:
+    return StubTarget(sleep_s, journal)
 
 
 def fail_to_build(device: str) -> StubTarget:

@@ -143,17 +143,26 @@ def test_a_role_that_cannot_be_built_ends_the_run_in_seconds(
         run(items_of(["a"]), tmp_path / "out", roles=Roles(target=build))
 
 
-def test_drafter_and_target_work_at_the_same_time() -> None:
-    """reports D5: two roles of 60 ms a round, 8 micro-batches of 3 rounds: 2.9 s in turn, 1.5 s overlapped."""
-    slow = Roles(
-        target=functools.partial(stub_roles.make_target, sleep_s=0.06),
-        drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.06),
-    )
+ROLE_NAMES = ("StubDrafter", "StubTarget")
+
+
+def test_drafter_and_target_work_at_the_same_time(tmp_path: Path) -> None:
+    """reports D5: with micro-batches in flight both roles are busy at once, with one never; the results are equal."""
     blocks = [items_of(["x", "y"])] * 8
-    in_turn, together = decode(slow, 1, blocks), decode(slow, 4, blocks)
-    assert [p.drop(["stats"]) for p in in_turn[0]] == [p.drop(["stats"]) for p in together[0]]
-    assert in_turn[1] > 24 * 0.12
-    assert together[1] < 0.8 * in_turn[1]
+    outcomes = []
+    for in_flight, overlaps in ((1, False), (4, True)):
+        journal = tmp_path / f"in-flight-{in_flight}"
+        slow = Roles(
+            target=functools.partial(stub_roles.make_target, sleep_s=0.06, journal=str(journal)),
+            drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.06, journal=str(journal)),
+        )
+        outcomes.append(decode(slow, in_flight, blocks)[0])
+        lines = [line.split() for line in journal.read_text().splitlines()]
+        assert len(lines) == 2 * 8 * stub_roles.ROUNDS
+        busy = {role: [(float(s), float(e)) for name, s, e in lines if name == role] for role in ROLE_NAMES}
+        shared = sum(max(0.0, min(e, f) - max(s, t)) for s, e in busy["StubDrafter"] for t, f in busy["StubTarget"])
+        assert (shared > 0.06) == overlaps
+    assert [p.drop(["stats"]) for p in outcomes[0]] == [p.drop(["stats"]) for p in outcomes[1]]
 
 
 def decode(roles: Roles, in_flight: int, blocks: Sequence[Sequence[Item]]) -> tuple[list[pa.Table], float]:
