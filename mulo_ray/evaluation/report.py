@@ -77,11 +77,16 @@ def _as_html(
         decoder_line=decoder_line(resolved),
         summary=summary,
         # Trusted markup: our own SVG, whose labels matplotlib escapes.
-        phases_svg=Markup(bars_svg(summary.seconds, "s")),
+        phases_svg=Markup(bars_svg(phases(summary), "s")),
         failures=failed[:MAX_FAILURES],
         failed_rows=len(failed),
         settings=list(settings(resolved)),
     )
+
+
+def phases(summary: Summary) -> dict[str, float]:
+    """Seconds per image by phase; a role's busy time is the sum of its phases and no phase of its own."""
+    return {name: seconds for name, seconds in summary.seconds.items() if not name.endswith("_busy")}
 
 
 def headline(report: Report) -> str:

@@ -9,7 +9,8 @@ import pytest
 from run_outputs import FolderStore, add_image, report, resolved
 
 from mulo_ray.evaluation.guarantee import batch_sentence, guarantee
-from mulo_ray.evaluation.report import MAX_TILES, write_report
+from mulo_ray.evaluation.report import MAX_TILES, phases, write_report
+from mulo_ray.evaluation.summary import Summary
 from mulo_ray.types import LedgerRow
 
 
@@ -163,3 +164,9 @@ def test_run_without_any_row_still_reports(store: FolderStore) -> None:
     data, html = _written(store)
     assert data["summary"]["images"] == 0
     assert "no finished image" in html
+
+
+def test_a_roles_busy_time_is_no_phase() -> None:
+    """The bars share out the time of an image: a sum among its parts would count everything twice."""
+    seconds = {"verify": 0.3, "draft": 0.1, "target_busy": 0.3, "drafter_busy": 0.1}
+    assert phases(Summary(images=1, images_with_stats=1, seconds=seconds)) == {"verify": 0.3, "draft": 0.1}
