@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from mulo_ray.errors import UsageError
 from mulo_ray.models.checkpoint import fill, load_tensors
@@ -40,9 +41,10 @@ def data(options: TrainOptions, icons: Path | None = None) -> None:
 
 
 def tokenizer(options: TrainOptions, steps: int = 1600) -> None:
-    """Train the VQ tokenizer to STEPS steps; resumes from its checkpoint."""
+    """Train the VQ tokenizer to STEPS steps; resumes from its checkpoint, or from the published weights."""
     torch.set_num_threads(options.threads)
-    train_tokenizer(options.folder / "data", options.folder, steps=steps, seed=options.seed)
+    published = _published(VQ(), "tokenizer")
+    train_tokenizer(options.folder / "data", options.folder, steps=steps, seed=options.seed, published=published)
 
 
 def scale(
@@ -70,7 +72,7 @@ def scale(
         batch=batch,
         seed=options.seed,
         start_from=first,
-        published=_published_scale(px),
+        published=_published(EmojiNetwork(emoji_config(px)), f"scale-{px}"),
         seconds=60 * minutes if minutes is not None else float("inf"),
     )
 
@@ -92,12 +94,13 @@ def load_tokenizer(folder: Path) -> VQ:
     return vq
 
 
-def _published_scale(px: int) -> dict[str, Any] | None:
-    """Weights and step count of the published scale, to go on from on a bare machine."""
-    path = PACKAGE_WEIGHTS / f"scale-{px}.safetensors"
+def _published(network: nn.Module, stage: str) -> dict[str, Any] | None:
+    """Weights and step count of a published stage, to go on from on a bare machine; None if never published."""
+    path = PACKAGE_WEIGHTS / f"{stage}.safetensors"
     if not path.exists():
         return None
-    network = EmojiNetwork(emoji_config(px))
     fill(network, load_tensors(path), path.name)
-    steps = json.loads((PACKAGE_WEIGHTS / "family.json").read_text(encoding="utf-8"))["scales"][str(px)]["steps"]
+    card = json.loads((PACKAGE_WEIGHTS / "family.json").read_text(encoding="utf-8"))
+    entries = [card["tokenizer"], *card["scales"].values()]
+    steps = next(entry["steps"] for entry in entries if entry["file"] == path.name)
     return {"model": network.state_dict(), "step": steps}

@@ -3,6 +3,7 @@
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,17 +16,31 @@ from mulo_ray.training.pictures import Pictures, load_pictures
 _BATCHES = {128: 24, 64: 24, 32: 72}  # pictures per step by source size; a 128 px picture gives one 64 px crop
 
 
-def train_tokenizer(data: Path, folder: Path, *, steps: int, lr: float = 2e-3, seed: int = 0, held_out: int = 64) -> VQ:
+def train_tokenizer(
+    data: Path,
+    folder: Path,
+    *,
+    steps: int,
+    lr: float = 2e-3,
+    seed: int = 0,
+    held_out: int = 64,
+    published: dict[str, Any] | None = None,
+) -> VQ:
     """Train or go on training to `steps`; returns the network and leaves the checkpoint in `folder`.
 
-    Loss: L1 + MSE on pixels, codebook and commitment terms on unit vectors (straight-through), codes that no
-    vector chose for long are moved onto encoder outputs.
+    `published` (weights and step) is where a run without a checkpoint goes on. Loss: L1 + MSE on pixels, codebook and
+    commitment terms on unit vectors (straight-through); codes that no vector chose for long move onto encoder outputs.
     """
     torch.manual_seed(seed)
     model = VQ()
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=1e-4)
     checkpoint = Checkpoint(folder, "tokenizer")
-    extra = checkpoint.load(model, [optimizer]) or {"step": 0, "idle": torch.zeros(model.config.codebook_size)}
+    extra = checkpoint.load(model, [optimizer])
+    if extra is None:
+        extra = {"step": 0, "idle": torch.zeros(model.config.codebook_size)}
+        if published is not None:
+            model.load_state_dict(published["model"])
+            extra["step"] = published["step"]
     idle: Tensor = extra["idle"]
     sets = {px: load_pictures(data, px) for px in _BATCHES}
     generator = torch.Generator().manual_seed(seed + 1 + extra["step"])
@@ -88,7 +103,7 @@ def _batch(sets: dict[int, Pictures], generator: torch.Generator, held_out: int)
     """Crops of 64 px from 128 px pictures half of the time, else whole pictures of 64 or 32 px."""
     px = (128, 128, 64, 32)[int(torch.randint(4, (1,), generator=generator))]
     pictures, count = sets[px].pixels, _BATCHES[px]
-    every = max(1, len(pictures) // held_out)
+    every = max(2, len(pictures) // held_out)
     index = torch.randint(len(pictures), (count * 2,), generator=generator)
     index = index[index % every != 0][:count]  # every n-th picture is held out
     batch = torch.from_numpy(pictures[index.numpy()])
