@@ -16,7 +16,7 @@ class Canvas:
     """Tokens and cache of B images. `counted` says what it cost so far, per image."""
 
     def __init__(self, scale: Scale, request: Request, sampling: Sampling) -> None:
-        self.scale, self.sampling, self.seeds_B = scale, sampling, request.seeds_B
+        self.scale, self.sampling = scale, sampling
         self.cells = scale.side**2
         self.cache = scale.start(request.condition, sampling.guidance)
         self.batch = len(request.seeds_B)

@@ -91,11 +91,6 @@ def build_target(spec: RoleSpec) -> TargetRole:
     return TargetRole(spec)
 
 
-def needs_drafter(decoder: str) -> bool:
-    """Whether a decoder has a low-resolution role."""
-    return decoder == "mulo"
-
-
 def _mulo(spec: RoleSpec, family: Family) -> Target:
     scale = family.scale(spec.target_px, batch_invariant=spec.batch_invariant)
     options = spec.decoding
