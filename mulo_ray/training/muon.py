@@ -14,7 +14,7 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
 class Muon(torch.optim.Optimizer):
-    """For weight matrices; a matrix of k stacked square ones (fused qkv) counts as k."""
+    """For weight matrices; three stacked square ones (fused qkv) count as three, a kernel as (out, in * area)."""
 
     def __init__(
         self, parameters: Iterable[dict[str, Any]], lr: float, momentum: float = 0.95, weight_decay: float = 0.02
@@ -57,5 +57,6 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 
 def _square_pieces(matrix: Any) -> list[Any]:
+    matrix = matrix.flatten(1)
     rows, columns = matrix.shape
     return list(matrix.split(columns)) if rows == 3 * columns else [matrix]

@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +10,34 @@ from PIL import Image
 
 from mulo_ray.errors import UsageError
 from mulo_ray.training.emoji_sources import Icon
+from mulo_ray.training.held_out import read_splits, split_of
 
 SIZES_PX = (32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One picture in words. `split` is `train` or a held-out one; `mirrors` allows its mirror image in training."""
+
+    key: str
+    name: str
+    style: str = ""
+    keywords: list[str] = field(default_factory=list)
+    split: str = "train"
+    mirrors: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pictures:
-    """One size of the set: pixels (n, px, px, 3) uint8, mapped from disk, and the caption words of each picture."""
+    """One size of the set: pixels (n, px, px, 3) uint8, mapped from disk, and a record per picture."""
 
     px: int
     pixels: np.ndarray
-    names: list[str]
-    styles: list[str]
+    records: list[Record]
+
+    def split(self, *names: str) -> np.ndarray:
+        """Indices of the pictures in these splits."""
+        return np.array([i for i, record in enumerate(self.records) if record.split in names], dtype=np.int64)
 
 
 def rasterise(icons: list[Icon], folder: Path) -> None:
@@ -39,7 +55,26 @@ def rasterise(icons: list[Icon], folder: Path) -> None:
             )
             pixels[index] = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
         np.save(folder / f"{px}.npy", pixels)
-    lines = (json.dumps({"key": icon.key, "style": icon.style, "name": icon.name}) for icon in icons)
+    concepts, combinations = read_splits()
+    write_records(
+        folder,
+        [
+            Record(
+                key=icon.key,
+                name=icon.concept.name,
+                style=icon.style,
+                keywords=list(icon.concept.keywords),
+                split=split_of(icon, concepts, combinations),
+                mirrors=icon.concept.mirrors,
+            )
+            for icon in icons
+        ],
+    )
+
+
+def write_records(folder: Path, records: list[Record]) -> None:
+    """`pictures.jsonl`: the records of `<px>.npy`, in the same order."""
+    lines = (json.dumps(asdict(record)) for record in records)
     (folder / "pictures.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -47,9 +82,9 @@ def load_pictures(folder: Path, px: int) -> Pictures:
     """The pictures of one size; UsageError naming the command that makes them when they are not there."""
     try:
         pixels = np.load(folder / f"{px}.npy", mmap_mode="r")
-        records = [json.loads(line) for line in (folder / "pictures.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = (folder / "pictures.jsonl").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError as error:
         raise UsageError(
             f"no pictures of {px} px in {folder}; run `python jobs/train.py data --folder {folder}` first"
         ) from error
-    return Pictures(px=px, pixels=pixels, names=[r["name"] for r in records], styles=[r["style"] for r in records])
+    return Pictures(px=px, pixels=pixels, records=[Record(**json.loads(line)) for line in lines])

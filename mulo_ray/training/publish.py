@@ -1,7 +1,6 @@
 """A family folder from checkpoints: float16 safetensors, the word list and card. In the layout catalog.py reads."""
 
 import json
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,8 @@ def publish(data: Path, checkpoints: Path, folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"nothing to publish: {checkpoints} holds no trained tokenizer with a scale; run the earlier stages first"
         )
-    words = vocabulary(load_pictures(data, 32).names)
+    records = load_pictures(data, 32).records
+    words = vocabulary(text for r in records if r.split == "train" for text in (r.name, r.style, *r.keywords))
     (folder / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (folder / "family.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
     return card
@@ -70,25 +70,21 @@ def _write(checkpoints: Path, stage: str, folder: Path, old: dict[str, Any]) -> 
         return old
     state = torch.load(path, map_location="cpu", weights_only=True)
     name = f"{stage}.safetensors"
-    save_file({key: value.half().contiguous() for key, value in state["model"].items()}, folder / name)
+    save_file({key: value.half().contiguous() for key, value in state["average"].items()}, folder / name)
     (folder / name).chmod(0o644)  # safetensors makes files that only their owner can read
-    parameters = sum(value.numel() for value in state["model"].values())
+    parameters = sum(value.numel() for value in state["average"].values())
     return {
         "file": name,
-        "steps": state["extra"]["step"],
+        "steps": state["step"],
         "parameters": parameters,
         **_last_metrics(checkpoints / f"{stage}.metrics.jsonl"),
     }
 
 
 def _last_metrics(path: Path) -> dict[str, Any]:
-    """The latest loss (and PSNR per size) that training logged."""
+    """The latest value of every figure that training logged, but for its pace."""
     found: dict[str, Any] = {}
     if path.exists():
-        for line in deque(path.read_text(encoding="utf-8").splitlines(), maxlen=8):
-            record = json.loads(line)
-            if "held_out_psnr" in record:
-                found[f"held_out_psnr_{int(record['px'])}px"] = record["held_out_psnr"]
-            elif "loss" in record:
-                found["loss"] = record["loss"]
-    return found
+        for line in path.read_text(encoding="utf-8").splitlines():
+            found |= json.loads(line)
+    return {name: value for name, value in found.items() if name not in ("step", "pictures_per_s", "eta_s", "psnr")}

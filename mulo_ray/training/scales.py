@@ -1,15 +1,14 @@
-"""Train one scale of the embedded family on tokens of its pictures. Knows no decoding.
+"""One scale of a family as a stage of training: its transformer on tokens of its pictures. Knows no file.
 
-Muon moves the matrices of the blocks, AdamW everything else; conditions are dropped for guidance, words are hidden
-so that letter groups learn to stand in for unknown ones.
+Conditions are dropped for guidance, words are hidden so that letter groups learn to stand in for unknown ones.
 """
 
 import math
-import time
-from collections.abc import Iterator
-from pathlib import Path
+import random
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,141 +16,128 @@ from torch.nn import functional as F
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.text import BUCKETS, condition_ids, prompt_used
 from mulo_ray.models.vq import VQ
-from mulo_ray.training.checkpoints import Checkpoint
-from mulo_ray.training.muon import Muon
-from mulo_ray.training.pictures import Pictures, load_pictures
+from mulo_ray.training.captions import Described, caption
+from mulo_ray.training.optimizers import split_optimizers
+from mulo_ray.training.pictures import Record
+from mulo_ray.training.samples import sample_pictures
+from mulo_ray.training.stages import Average, Measured, Share
+from mulo_ray.training.tokens import TokenSet
 
-_DROP_CAPTION, _DROP_WORD, _DROP_STYLE = 0.1, 0.1, 0.4
-
-
-@torch.inference_mode()
-def tokenise(vq: VQ, pictures: Pictures, cache: Path) -> Tensor:
-    """Tokens (n, N) int16 of every picture, kept in `cache`."""
-    if cache.exists():
-        cached: Tensor = torch.load(cache, weights_only=True)
-        return cached
-    out = []
-    for start in range(0, len(pictures.pixels), 64):
-        pixels = torch.from_numpy(pictures.pixels[start : start + 64].copy()).permute(0, 3, 1, 2).float() / 255
-        out.append(vq.encode(pixels).flatten(1).to(torch.int16))
-    tokens = torch.cat(out)
-    torch.save(tokens, cache)
-    return tokens
-
-
-def train_scale(
-    px: int,
-    data: Path,
-    folder: Path,
-    vq: VQ,
-    *,
-    steps: int,
-    batch: int = 32,
-    lr: float = 2e-3,
-    seed: int = 0,
-    start_from: Path | None = None,
-    published: dict[str, Any] | None = None,
-    seconds: float = math.inf,
-) -> EmojiNetwork:
-    """Train the scale of `px` pixels to `steps` steps (or for `seconds`); resumes from its checkpoint in `folder`.
-
-    `published` (weights and step) is where a run without a checkpoint goes on; `start_from` is the checkpoint of
-    another size, taken as the first weights of a fresh run.
-    """
-    torch.manual_seed(seed)
-    model = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
-    _initialise(model)
-    optimizers = _optimizers(model, lr)
-    checkpoint = Checkpoint(folder, f"scale-{px}")
-    extra = checkpoint.load(model, optimizers)
-    if extra is None:
-        extra = {"step": 0}
-        if start_from is not None:
-            model.load_state_dict(torch.load(start_from, map_location="cpu", weights_only=True)["model"])
-        elif published is not None:
-            model.load_state_dict(published["model"])
-            extra = {"step": published["step"]}
-    pictures = load_pictures(data, px)
-    tokens = tokenise(vq, pictures, folder / f"tokens-{px}.pt")
-    words = [prompt_used(name, frozenset()) for name in pictures.names]
-    first, started, running = extra["step"], time.monotonic(), float("nan")
-    batches = _batches(tokens, words, pictures.styles, batch, seed, first)
-    for step in range(first, steps):
-        rate = _schedule(step, steps)
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["initial_lr"] * rate
-        ids, targets = next(batches)
-        loss = F.cross_entropy(model(ids, targets).flatten(0, 1), targets.flatten())
-        for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in optimizers:
-            optimizer.step()
-        running = loss.item() if math.isnan(running) else 0.98 * running + 0.02 * loss.item()
-        extra = {"step": step + 1}
-        checkpoint.save_if_due(model, optimizers, extra)
-        if step % 50 == 49:
-            per_s = (step + 1 - first) / (time.monotonic() - started)
-            checkpoint.log(
-                px=px, step=step + 1, loss=running, pictures_per_s=per_s * batch, epoch=(step + 1) * batch / len(words)
-            )
-        if time.monotonic() - started > seconds:
-            break
-    checkpoint.save(model, optimizers, extra)
-    return model
+_DROP_CAPTION, _DROP_WORD, _MIRROR = 0.1, 0.1, 0.15
+_CHECK_BATCH = 32
+SHEET = (
+    "red heart",
+    "crying cat",
+    "slice of pizza",
+    "flag of Japan",
+    "snowy mountain",
+    "twemoji dog",
+    "noto rocket",
+    "tree",
+)
 
 
-def _schedule(step: int, steps: int) -> float:
-    """Warm-up over 100 steps, constant, then linear to a twentieth over the last third."""
-    return min(1.0, (step + 1) / 100, 0.05 + 0.95 * (steps - step) / (steps / 3))
+class ScaleStage:
+    """Cross-entropy of every token given the caption and the tokens before it."""
+
+    def __init__(
+        self,
+        px: int,
+        tokens: TokenSet,
+        records: Sequence[Record],
+        vq: VQ,
+        *,
+        batch: int = 32,
+        lr: float = 2e-3,
+        seed: int = 0,
+        check: int = 128,
+    ) -> None:
+        torch.manual_seed(seed)
+        self.name = f"scale-{px}"
+        self._tokens, self._records, self._vq = tokens, records, vq
+        self._seed, self._batch_size = seed, batch
+        self._train = _indices(records, "train")
+        if batch > len(self._train):
+            self._batch_size = len(self._train)
+        self._held_out = {split: _indices(records, split)[:check] for split in ("concept", "combination")}
+        self._seen = self._train[torch.randperm(len(self._train), generator=torch.Generator().manual_seed(seed))][
+            :check
+        ]
+        self.network = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
+        initialise(self.network)
+        self.average = Average(self.network)
+        self.optimizers = split_optimizers(self.network, self.network.body.layers.parameters(), lr=lr)
+
+    def loss(self, step: int, share: Share) -> Measured:
+        """See `stages.Stage.loss`."""
+        chosen = self._order(step)
+        generator = torch.Generator().manual_seed((self._seed << 32) + step)
+        mirrored = torch.rand(len(chosen), generator=generator) < _MIRROR
+        ids = condition_ids([self._caption(index, step) for index in chosen.tolist()])
+        ids[..., 0][torch.rand(ids.shape[:2], generator=generator) < _DROP_WORD] = BUCKETS
+        ids[torch.rand(len(chosen), generator=generator) < _DROP_CAPTION] = BUCKETS
+        targets = self._tokens.of(chosen, mirrored)
+        ids, targets = share.of(ids), share.of(targets)
+        loss = F.cross_entropy(self.network(ids, targets).flatten(0, 1), targets.flatten())
+        epoch = (step + 1) * self._batch_size / len(self._train)
+        return Measured(loss=loss, pictures=len(chosen), values={"epoch": epoch})
+
+    def after_step(self, step: int) -> None:
+        """Nothing."""
+
+    def extra(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, extra: dict[str, Any]) -> None:
+        del extra
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """Negative log-likelihood in nats per token, captions by name and style: held-out splits, and seen pictures."""
+        found = {f"held_out_nll_{split}": self._nll(index) for split, index in self._held_out.items() if len(index)}
+        return {**found, "nll_seen": self._nll(self._seen)}
+
+    def sheet(self) -> np.ndarray | None:
+        """Samples of a few captions, guided, two of each."""
+        return sample_pictures(self.average.network, self._vq, SHEET, per_caption=2, seed=self._seed)
+
+    def _nll(self, index: Tensor) -> float:
+        total = 0.0
+        for some in index.split(_CHECK_BATCH):
+            records = [self._records[i] for i in some.tolist()]
+            ids = condition_ids([prompt_used(f"{r.style} {r.name}", frozenset()) for r in records])
+            targets = self._tokens.of(some, torch.zeros(len(some), dtype=torch.bool))
+            logits = self.average.network(ids, targets)
+            total += float(F.cross_entropy(logits.flatten(0, 1), targets.flatten())) * len(some)
+        return total / len(index)
+
+    def _caption(self, index: int, step: int) -> str:
+        record = self._records[index]
+        described = Described(name=record.name, keywords=record.keywords, style=record.style)
+        rng = random.Random(f"{self._seed} {step} {index}")
+        return prompt_used(caption(described, rng), frozenset(record.name.split()))
+
+    def _order(self, step: int) -> Tensor:
+        """Indices of batch `step`: whole shuffled epochs, the last short batch left out."""
+        per_epoch = len(self._train) // self._batch_size
+        epoch, place = divmod(step, per_epoch)
+        order = torch.randperm(
+            len(self._train), generator=torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
+        )
+        return self._train[order[place * self._batch_size : (place + 1) * self._batch_size]]
 
 
-def _batches(
-    tokens: Tensor, words: list[str], styles: list[str], batch: int, seed: int, first: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Shuffled epochs from step `first` on: condition ids with drops, and tokens."""
-    step = 0
-    epoch = 0
-    while True:
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        order = torch.randperm(len(words), generator=generator)
-        for start in range(0, len(order) - batch + 1, batch):
-            step += 1
-            if step <= first:
-                continue
-            chosen = order[start : start + batch]
-            g = torch.Generator().manual_seed((seed << 32) + step)
-            with_style = torch.rand(batch, generator=g) > _DROP_STYLE
-            captions = [
-                f"{styles[i]} {words[i]}" if s else words[i] for i, s in zip(chosen.tolist(), with_style, strict=True)
-            ]
-            ids = condition_ids(captions)
-            ids[..., 0][torch.rand(ids.shape[:2], generator=g) < _DROP_WORD] = BUCKETS
-            ids[torch.rand(batch, generator=g) < _DROP_CAPTION] = BUCKETS
-            yield ids, tokens[chosen].long()
-        epoch += 1
-
-
-def _optimizers(model: EmojiNetwork, lr: float) -> list[torch.optim.Optimizer]:
-    matrices = [p for p in model.body.layers.parameters() if p.ndim == 2]
-    others = [p for p in model.parameters() if not any(p is m for m in matrices)]
-    return [
-        Muon(_group(matrices, lr), lr=lr),
-        torch.optim.AdamW(_group(others, lr), lr=lr, betas=(0.9, 0.97), weight_decay=0.0),
-    ]
-
-
-def _group(parameters: list[nn.Parameter], lr: float) -> list[dict[str, object]]:
-    return [{"params": parameters, "initial_lr": lr}]
-
-
-def _initialise(model: EmojiNetwork) -> None:
+def initialise(model: EmojiNetwork) -> None:
+    """Normal weights, smaller where the residual stream is written; empty places of the word tables zero."""
+    depth = math.sqrt(2 * model.body.config.layers)
     for name, parameter in model.named_parameters():
         if parameter.ndim == 2 and "place" not in name:
             deep = name.endswith(("wo.weight", "w2.weight"))
-            nn.init.normal_(parameter, std=0.02 / (math.sqrt(2 * 6) if deep else 1) if "text" not in name else 0.3)
+            nn.init.normal_(parameter, std=0.02 / (depth if deep else 1) if "text" not in name else 0.3)
     nn.init.normal_(model.body.output.weight, std=0.002)
     for table in (model.text.word, model.text.gram):
         nn.init.zeros_(table.weight.data[BUCKETS])
+
+
+def _indices(records: Sequence[Record], split: str) -> Tensor:
+    return torch.tensor([i for i, record in enumerate(records) if record.split == split], dtype=torch.int64)

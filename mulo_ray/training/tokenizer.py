@@ -1,93 +1,141 @@
-"""Train the VQ tokenizer on crops and whole pictures of every size. Knows no transformer."""
+"""The VQ tokenizer as a stage of training: crops and whole pictures of every size. Knows no transformer."""
 
 import math
-import time
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mulo_ray.models.vq import VQ
-from mulo_ray.training.checkpoints import Checkpoint
-from mulo_ray.training.pictures import Pictures, load_pictures
+from mulo_ray.models.vq import VQ, VQConfig
+from mulo_ray.training.optimizers import split_optimizers
+from mulo_ray.training.pictures import Pictures
+from mulo_ray.training.stages import Average, Measured, Share
 
-_BATCHES = {128: 24, 64: 24, 32: 72}  # pictures per step by source size; a 128 px picture gives one 64 px crop
+_CROP_PX = 64
+_IDLE_STEPS = 60
+"""A code that no vector chose for this many steps moves onto an encoder output."""
+_HELD_OUT_SHOWN = 8
 
 
-def train_tokenizer(
-    data: Path,
-    folder: Path,
-    *,
-    steps: int,
-    lr: float = 2e-3,
-    seed: int = 0,
-    held_out: int = 64,
-    published: dict[str, Any] | None = None,
-) -> VQ:
-    """Train or go on training to `steps`; returns the network and leaves the checkpoint in `folder`.
+class TokenizerStage:
+    """Loss: MSE + L1 on pixels, codebook and commitment terms on unit vectors (straight-through).
 
-    `published` (weights and step) is where a run without a checkpoint goes on. Loss: L1 + MSE on pixels, codebook and
-    commitment terms on unit vectors (straight-through); codes that no vector chose for long move onto encoder outputs.
+    `sets` are the same pictures at several sizes; the largest gives crops, the others whole pictures.
     """
-    torch.manual_seed(seed)
-    model = VQ()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=1e-4)
-    checkpoint = Checkpoint(folder, "tokenizer")
-    extra = checkpoint.load(model, [optimizer])
-    if extra is None:
-        extra = {"step": 0, "idle": torch.zeros(model.config.codebook_size)}
-        if published is not None:
-            model.load_state_dict(published["model"])
-            extra["step"] = published["step"]
-    idle: Tensor = extra["idle"]
-    sets = {px: load_pictures(data, px) for px in _BATCHES}
-    generator = torch.Generator().manual_seed(seed + 1 + extra["step"])
-    started, first = time.monotonic(), extra["step"]
-    for step in range(first, steps):
-        for group in optimizer.param_groups:
-            group["lr"] = (
-                lr * min(1.0, (step + 1) / 100) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
-            )
-        pixels = _batch(sets, generator, held_out)
-        vectors = model.embed(pixels)
+
+    def __init__(
+        self,
+        sets: dict[int, Pictures],
+        *,
+        config: VQConfig | None = None,
+        lr: float = 2e-3,
+        batch: int = 24,
+        seed: int = 0,
+        steps: int = 10_000,
+        check: int = 96,
+    ) -> None:
+        torch.manual_seed(seed)
+        self.name = "tokenizer"
+        self._sets, self._seed, self._batch_size, self._steps = sets, seed, batch, steps
+        self.network = VQ(config)
+        self.average = Average(self.network)
+        trunk = [*self.network.encoder.parameters(), *self.network.decoder.parameters()]
+        self.optimizers = split_optimizers(self.network, trunk, lr=lr)
+        self._idle = torch.zeros(self.network.config.codebook_size)
+        first = next(iter(sets.values()))
+        self._train = torch.from_numpy(first.split("train"))
+        self._held_out = first.split("concept", "combination")[:check]
+        self._vectors: Tensor | None = None
+
+    def loss(self, step: int, share: Share) -> Measured:
+        """See `stages.Stage.loss`."""
+        generator = torch.Generator().manual_seed((self._seed << 32) + step)
+        pixels = self._batch(generator)
+        count = len(pixels)
+        pixels = share.of(pixels)
+        vectors = self.network.embed(pixels)
         if step == 0:
-            _reseed(model, vectors, torch.ones(model.config.codebook_size, dtype=torch.bool), generator)
-        tokens = model.nearest(vectors)
-        codes = F.normalize(model.codebook, dim=-1)[tokens]
+            self._move_codes(torch.ones_like(self._idle, dtype=torch.bool), vectors.detach(), generator)
+        tokens = self.network.nearest(vectors)
+        codes = F.normalize(self.network.codebook, dim=-1)[tokens]
         commitment = (vectors - codes.detach()).square().sum(-1).mean()
         codebook = (vectors.detach() - codes).square().sum(-1).mean()
-        out = model.decode_vectors(vectors + (codes - vectors).detach())
+        out = self.network.decode_vectors(vectors + (codes - vectors).detach())
         mse = F.mse_loss(out, pixels)
-        loss = 4 * mse + F.l1_loss(out, pixels) + 0.05 * (commitment * 0.5 + codebook)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        idle += 1
-        idle[tokens.unique()] = 0
-        if step % 20 == 19 and step < steps * 0.8:
-            _reseed(model, vectors.detach(), idle > 60, generator)
-            idle[idle > 60] = 0
-        extra = {"step": step + 1, "idle": idle}
-        checkpoint.save_if_due(model, [optimizer], extra)
-        if step % 50 == 49:
-            rate = (step + 1 - first) / (time.monotonic() - started)
-            checkpoint.log(
-                step=step + 1,
-                loss=loss.item(),
-                psnr=psnr(mse.detach()),
-                used=float((idle < 60).float().mean()),
-                steps_per_s=rate,
-            )
-    checkpoint.save(model, [optimizer], extra)
-    for px, pictures in sets.items():
-        model.eval()
-        with torch.inference_mode():
-            x = _to_float(torch.from_numpy(pictures.pixels[:: max(1, len(pictures.pixels) // held_out)].copy()))
-            checkpoint.log(step=steps, px=px, held_out_psnr=psnr(F.mse_loss(model.decode(model.encode(x)), x)))
-    return model
+        loss = 4 * mse + 0.5 * F.l1_loss(out, pixels) + 0.05 * (commitment * 0.5 + codebook)
+        self._idle += 1
+        self._idle[tokens.unique()] = 0
+        self._vectors = vectors.detach()
+        return Measured(loss=loss, pictures=count, values={"psnr": psnr(mse.detach())})
+
+    def after_step(self, step: int) -> None:
+        """Idle codes start anew, until the last fifth of the run."""
+        idle = self._idle > _IDLE_STEPS
+        if step % 20 == 19 and step < self._steps * 0.8 and bool(idle.any()):
+            assert self._vectors is not None, "a step has a batch"
+            self._move_codes(idle, self._vectors, torch.Generator().manual_seed((self._seed << 33) + step))
+            self._idle[idle] = 0
+
+    def extra(self) -> dict[str, Any]:
+        return {"idle": self._idle}
+
+    def restore(self, extra: dict[str, Any]) -> None:
+        self._idle = extra["idle"]
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """PSNR in dB of held-out pictures at each size, and the share of codes they use."""
+        if not len(self._held_out):
+            return {}
+        used = set()
+        found = {}
+        for px, pictures in self._sets.items():
+            x = _to_float(torch.from_numpy(pictures.pixels[self._held_out]))
+            tokens = self.average.network.encode(x)
+            used |= set(tokens.flatten().tolist())
+            found[f"held_out_psnr_{px}px"] = psnr(F.mse_loss(self.average.network.decode(tokens), x))
+        return {**found, "codes_used": len(used) / self.network.config.codebook_size}
+
+    @torch.inference_mode()
+    def sheet(self) -> np.ndarray | None:
+        """Held-out pictures above what the tokenizer makes of them, one pair of rows per size."""
+        rows = []
+        shown = self._held_out[:: max(1, len(self._held_out) // _HELD_OUT_SHOWN)][:_HELD_OUT_SHOWN]
+        if not len(shown):
+            return None
+        for pictures in self._sets.values():
+            x = _to_float(torch.from_numpy(pictures.pixels[shown]))
+            for images in (x, self.average.network.decode(self.average.network.encode(x))):
+                big = F.interpolate(images, size=128, mode="nearest")
+                rows.append(np.concatenate(list((big.permute(0, 2, 3, 1) * 255).round().byte().numpy()), axis=1))
+        return np.concatenate(rows)
+
+    def _batch(self, generator: torch.Generator) -> Tensor:
+        """One size per step, its pictures mirrored, turned and recoloured at random, cut to at most 64 px."""
+        sizes = sorted(self._sets, reverse=True)
+        weights = torch.tensor([2.0, *(1.0 for _ in sizes[1:])])
+        px = sizes[int(torch.multinomial(weights, 1, generator=generator))]
+        count = self._batch_size * max(1, min(3, (_CROP_PX // px) ** 2))
+        index = self._train[torch.randint(len(self._train), (count,), generator=generator)]
+        x = _to_float(torch.from_numpy(self._sets[px].pixels[index.numpy()]))
+        if px > _CROP_PX:
+            top, left = (int(v) for v in torch.randint(0, px - _CROP_PX + 1, (2,), generator=generator))
+            x = x[:, :, top : top + _CROP_PX, left : left + _CROP_PX]
+        turns, mirror = (int(v) for v in torch.randint(0, 4, (2,), generator=generator))
+        x = torch.rot90(x, turns, (2, 3)) if turns < 2 else x
+        x = x.flip(3) if mirror < 2 else x
+        recoloured = torch.rand(count, generator=generator) < 0.25
+        x[recoloured] = x[recoloured][:, torch.randperm(3, generator=generator)]
+        return x
+
+    def _move_codes(self, codes: Tensor, vectors_BHWD: Tensor, generator: torch.Generator) -> None:
+        flat = vectors_BHWD.reshape(-1, vectors_BHWD.shape[-1])
+        chosen = torch.randint(len(flat), (int(codes.sum()),), generator=generator)
+        near = flat[chosen] + 0.01 * torch.randn(len(chosen), flat.shape[1], generator=generator)
+        for codebook in (self.network.codebook, self.average.network.codebook):
+            codebook.data[codes] = F.normalize(near, dim=-1)
 
 
 def psnr(mse: Tensor) -> float:
@@ -97,25 +145,3 @@ def psnr(mse: Tensor) -> float:
 
 def _to_float(pixels_BHWC: Tensor) -> Tensor:
     return pixels_BHWC.permute(0, 3, 1, 2).float() / 255
-
-
-def _batch(sets: dict[int, Pictures], generator: torch.Generator, held_out: int) -> Tensor:
-    """Crops of 64 px from 128 px pictures half of the time, else whole pictures of 64 or 32 px."""
-    px = (128, 128, 64, 32)[int(torch.randint(4, (1,), generator=generator))]
-    pictures, count = sets[px].pixels, _BATCHES[px]
-    every = max(2, len(pictures) // held_out)
-    index = torch.randint(len(pictures), (count * 2,), generator=generator)
-    index = index[index % every != 0][:count]  # every n-th picture is held out
-    batch = torch.from_numpy(pictures[index.numpy()])
-    if px == 128:
-        top, left = (int(v) for v in torch.randint(0, 65, (2,), generator=generator))
-        batch = batch[:, top : top + 64, left : left + 64]
-    return _to_float(batch)
-
-
-def _reseed(model: VQ, vectors_BHWD: Tensor, codes: Tensor, generator: torch.Generator) -> None:
-    flat = vectors_BHWD.reshape(-1, vectors_BHWD.shape[-1])
-    chosen = torch.randint(len(flat), (int(codes.sum()),), generator=generator)
-    model.codebook.data[codes] = F.normalize(
-        flat[chosen] + 0.01 * torch.randn(len(chosen), flat.shape[1], generator=generator), dim=-1
-    ).detach()
