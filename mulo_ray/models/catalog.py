@@ -1,18 +1,26 @@
 """What a family is, readable without torch: its sizes, defaults and the fingerprint of its weights.
 
-The driver plans, checks and hashes with this; only worker processes load the networks.
+The driver plans, checks and hashes with this; only worker processes load the networks. Adding a family adds its folder
+and one line here: a module with `NAMES` and `read_card(name, weights)`.
 """
 
 import difflib
-import hashlib
-import json
+import importlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mulo_ray.errors import CheckpointError, UsageError
+from mulo_ray.errors import UsageError
+from mulo_ray.models.memory import FamilyMemory
 
-_PACKAGED = {"emoji": Path(__file__).parent / "emoji" / "weights"}
+_CARDS = (
+    "mulo_ray.models.emoji.card",
+    "mulo_ray.models.llamagen.card",
+)
+
+RANDOM = "random"
+"""`--weights random`: real shapes, seeded weights, no files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +29,18 @@ class FamilyCard:
     `pair_defaults` what differs for other pairs, keyed "32-128"."""
 
     name: str
-    folder: Path
+    folder: Path  # where its files lie on this machine; nowhere with random weights
     scales: dict[int, int]
     default_pair: tuple[int, int]
     defaults: dict[str, Any]
     pair_defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
     weights_fingerprint: str
     role_bytes: int  # memory of one role: weights in float32, caches of a micro-batch of 16 and the libraries
+    loader: str = ""  # "module:Class", called with (card, device) where the networks are to live
+    checker: str = ""  # "module:function", called with (card, sides in pixels) before anything starts
+    config: Any = None  # the family's own configuration, where files do not state theirs
+    memory: FamilyMemory | None = None  # for plans; None where nobody needs one
+    random: bool = False
 
     def defaults_for(self, drafter_px: int, target_px: int) -> dict[str, Any]:
         """Option values measured for a pair of sizes."""
@@ -36,44 +49,30 @@ class FamilyCard:
 
 def family_names() -> list[str]:
     """Names accepted by `--family`."""
-    return sorted(_PACKAGED)
+    return sorted(_modules())
 
 
 def read_card(family: str, weights: str | None = None) -> FamilyCard:
-    """The card of a family, from the package or from a directory of weights laid out like it.
+    """The card of a family: packaged, or made from `weights`: a directory, an fsspec URI, a hub id or "random".
 
-    Raises UsageError for an unknown family, CheckpointError when a file the card names is missing.
+    Raises UsageError for an unknown family or one whose weights must be named, CheckpointError when files are missing.
     """
-    if family not in _PACKAGED:
-        near = difflib.get_close_matches(family, family_names(), n=1)
+    modules = _modules()
+    if family not in modules:
+        near = difflib.get_close_matches(family, modules, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"--family must be one of {', '.join(family_names())}, got {family!r}{hint}")
-    folder = Path(weights) if weights else _PACKAGED[family]
-    try:
-        data = json.loads((folder / "family.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise CheckpointError(
-            f"no family card at {folder / 'family.json'} ({error}); --weights takes a directory that holds one"
-        ) from error
-    digest = hashlib.sha256()
-    size = 0
-    for name in [data["tokenizer"]["file"], *(scale["file"] for scale in data["scales"].values())]:
-        path = folder / name
-        if not path.is_file():
-            raise CheckpointError(
-                f"the family card in {folder} names {name}, which is not there; copy the directory again"
-            )
-        content = path.read_bytes()
-        digest.update(content)
-        size += len(content)
-    drafter_px, target_px = data["default_pair"]
-    return FamilyCard(
-        name=family,
-        folder=folder,
-        scales={int(px): scale["side"] for px, scale in data["scales"].items()},
-        default_pair=(drafter_px, target_px),
-        defaults=data["defaults"],
-        pair_defaults=data.get("pair_defaults", {}),
-        weights_fingerprint=digest.hexdigest()[:16],
-        role_bytes=700 * 2**20 + 4 * size,
-    )
+        raise UsageError(f"--family must be one of {', '.join(sorted(modules))}, got {family!r}{hint}")
+    card: FamilyCard = modules[family].read_card(family, weights)
+    return card
+
+
+def check_weights(card: FamilyCard, sides_px: Collection[int]) -> None:
+    """Open the files of the scales in use without loading them; CheckpointError when one is missing or unfit."""
+    if card.checker:
+        module, name = card.checker.split(":")
+        getattr(importlib.import_module(module), name)(card, sides_px)
+
+
+def _modules() -> dict[str, Any]:
+    modules = [importlib.import_module(name) for name in _CARDS]
+    return {family: module for module in modules for family in module.NAMES}

@@ -1,7 +1,4 @@
-"""What a family of models offers to the roles, and the registry of families.
-
-Adding a family touches its own folder and one line here. Knows no Ray and no decoder.
-"""
+"""What a family of models offers to the roles, and how one is built from its card. Knows no Ray and no decoder."""
 
 import importlib
 from collections.abc import Sequence
@@ -11,8 +8,6 @@ from torch import Tensor
 
 from mulo_ray.decoding.interfaces import Condition, Resampler, Scale
 from mulo_ray.models.catalog import FamilyCard
-
-_FAMILIES = {"emoji": "mulo_ray.models.emoji.family:EmojiFamily"}
 
 
 class Family(Protocol):
@@ -38,6 +33,6 @@ class Family(Protocol):
 
 def load_family(card: FamilyCard, device: str) -> Family:
     """Build the family a card describes; CheckpointError when its weights do not fit."""
-    module, name = _FAMILIES[card.name].split(":")
+    module, name = card.loader.split(":")
     family: Family = getattr(importlib.import_module(module), name)(card, device)
     return family
