@@ -46,7 +46,7 @@ LIBRARIES: dict[str, set[str]] = {
     "transformers": {"models"},
     "fsspec": {"storage", "prompts", "models", "training"},
     "s3fs": {"storage"},
-    "matplotlib": {"evaluation"},
+    "matplotlib": {"evaluation", "training"},
     "jinja2": {"evaluation"},
     "tyro": {"cli", "__main__"},
 }

@@ -1,7 +1,7 @@
 """Resumable training state: one torch file per stage, replaced atomically every few minutes. Knows no model."""
 
+import io
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,29 +11,34 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mulo_ray.training.folders import Folder
+from mulo_ray.training.plots import plot_metrics
 from mulo_ray.training.stages import Stage
 
 
 class Checkpoint:
-    """`<folder>/<stage>.pt` with everything a run needs to go on; metrics and a sheet of samples beside it.
+    """`<name>.pt` in a folder (path or URI) with everything a run needs to go on; metrics, plot and samples beside it.
 
     `published` (weights and step) is where a run without a checkpoint goes on.
     """
 
     def __init__(
-        self, folder: Path, name: str, *, every_s: float = 180.0, published: tuple[dict[str, Tensor], int] | None = None
+        self,
+        folder: Path | str,
+        name: str,
+        *,
+        every_s: float = 180.0,
+        published: tuple[dict[str, Tensor], int] | None = None,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / f"{name}.pt"
-        self.metrics = folder / f"{name}.metrics.jsonl"
+        self._folder, self._name = Folder(folder), name
         self._every_s = every_s
         self._published = published
         self._saved_at = time.monotonic()
 
     def load(self, stage: Stage) -> int:
         """Fill the stage from the checkpoint, else from published weights; the step it stands at, 0 when fresh."""
-        if self.path.exists():
-            state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+        state = load_state(self._folder, self._name)
+        if state is not None:
             stage.network.load_state_dict(state["model"])
             stage.average.load(state["average"], state["averaged"])
             for optimizer, saved in zip(stage.optimizers, state["optimizers"], strict=True):
@@ -55,8 +60,8 @@ class Checkpoint:
         return True
 
     def save(self, stage: Stage, step: int) -> None:
-        """Replace the checkpoint in one rename, so that a kill leaves the old one or the new one."""
-        part = self.path.with_suffix(".part")
+        """Replace the checkpoint in one step, so that a kill leaves the old one or the new one."""
+        buffer = io.BytesIO()
         torch.save(
             {
                 "step": step,
@@ -66,18 +71,33 @@ class Checkpoint:
                 "optimizers": [optimizer.state_dict() for optimizer in stage.optimizers],
                 "extra": stage.extra(),
             },
-            part,
+            buffer,
         )
-        os.replace(part, self.path)
+        self._folder.write(f"{self._name}.pt", buffer.getvalue())
         self._saved_at = time.monotonic()
 
     def log(self, **values: float) -> None:
         """Append one line of metrics and print it."""
         line = json.dumps({name: round(value, 5) for name, value in values.items()})
-        with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-        print(line, flush=True)
+        self._folder.append(f"{self._name}.metrics.jsonl", line)
+        print(f"{self._name} {line}", flush=True)
 
     def show(self, sheet: np.ndarray) -> None:
-        """Replace `<stage>.sheet.png`."""
-        Image.fromarray(sheet).save(self.path.with_suffix(".sheet.png"))
+        """Replace `<name>.sheet.png`."""
+        buffer = io.BytesIO()
+        Image.fromarray(sheet).save(buffer, "PNG")
+        self._folder.write(f"{self._name}.sheet.png", buffer.getvalue())
+
+    def plot(self) -> None:
+        """Replace `<name>.metrics.png`, the curves of everything logged so far."""
+        lines = (self._folder.read(f"{self._name}.metrics.jsonl") or b"").decode().splitlines()
+        self._folder.write(f"{self._name}.metrics.png", plot_metrics(self._name, [json.loads(line) for line in lines]))
+
+
+def load_state(folder: Folder, name: str) -> dict[str, Any] | None:
+    """The saved state of a stage on the CPU, tensors and numbers only; None where none was saved."""
+    content = folder.read(f"{name}.pt")
+    if content is None:
+        return None
+    state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    return state

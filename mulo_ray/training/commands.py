@@ -1,5 +1,6 @@
-"""The stages of training as commands: what `jobs/train.py STAGE` runs. One process, one torch thread by default."""
+"""The stages of training as commands: what `jobs/train.py STAGE` runs, on Ray Train or in this process."""
 
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -7,23 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 
 from mulo_ray.errors import UsageError
-from mulo_ray.models.checkpoint import fill, load_tensors
-from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.vq import VQ
-from mulo_ray.training import emoji_sources, pictures
+from mulo_ray.training import emoji_sources, image_sets, pictures
 from mulo_ray.training.checkpoints import Checkpoint
-from mulo_ray.training.loop import train
+from mulo_ray.training.distributed import Training, run_here, run_on_ray
 from mulo_ray.training.pictures import SIZES_PX, load_pictures
 from mulo_ray.training.publish import publish as write_family
 from mulo_ray.training.scales import ScaleStage
 from mulo_ray.training.stages import Stage
+from mulo_ray.training.starts import PACKAGE_WEIGHTS, load_tokenizer, published_weights, scale_weights
 from mulo_ray.training.tokenizer import TokenizerStage
 from mulo_ray.training.tokens import tokenise
-
-PACKAGE_WEIGHTS = Path(__file__).parents[1] / "models" / "emoji" / "weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +28,51 @@ class TrainOptions:
     """Options every stage shares."""
 
     folder: Path = Path("train")
-    """Where pictures, checkpoints and metrics live."""
+    """Where pictures and their tokens live; every worker must see it at this path."""
+    checkpoints: str | None = None
+    """Folder or URI for checkpoints, metrics and sheets; the same folder by default."""
+    workers: int = 1
+    """Ray Train workers; 0 trains in this process without Ray."""
     threads: int = 1
-    """Torch threads; on shared cores one is fastest."""
+    """Torch threads per worker; on shared cores one is fastest."""
     seed: int = 0
     minutes: float | None = None
     """Stop after this long; the same command goes on from there."""
     fresh: bool = False
     """Start from nothing where no checkpoint exists, instead of from the published weights."""
 
+    def __post_init__(self) -> None:
+        for name, value, least in (("workers", self.workers, 0), ("threads", self.threads, 1)):
+            if value < least:
+                raise UsageError(f"--{name} must be {least} or more, got {value}")
 
-def data(options: TrainOptions, icons: Path | None = None) -> None:
-    """Fetch the emoji packages (npm) and draw every picture at 32, 64 and 128 px."""
-    source = icons or options.folder / "icons"
-    emoji_sources.fetch(source)
-    found = emoji_sources.read_icons(source)
-    pictures.rasterise(found, options.folder / "data")
-    print(json.dumps({"pictures": len(found), "folder": str(options.folder / "data")}))
+    @property
+    def place(self) -> str:
+        """Where checkpoints go."""
+        return self.checkpoints or str(self.folder)
+
+
+def data(options: TrainOptions, icons: Path | None = None, images: str | None = None) -> None:
+    """Make the picture set: the emoji packages (npm, or ICONS where they lie), or your own IMAGES with captions.
+
+    IMAGES is a folder with metadata.jsonl (file_name, text), WebDataset shards (*.tar), or Parquet files with an image
+    and a text column.
+    """
+    place = options.folder / "data"
+    if images is not None:
+        count = image_sets.write_pictures(images, place)
+    else:
+        source = icons or options.folder / "icons"
+        emoji_sources.fetch(source)
+        found = emoji_sources.read_icons(source)
+        pictures.rasterise(found, place)
+        count = len(found)
+    print(json.dumps({"pictures": count, "folder": str(place)}))
 
 
 def tokenizer(options: TrainOptions, steps: int = 5000, batch: int = 24, lr: float = 4e-3) -> None:
     """Train the VQ tokenizer to STEPS steps; resumes from its checkpoint, or from the published weights."""
-    sets = {px: load_pictures(options.folder / "data", px) for px in sorted(SIZES_PX, reverse=True)}
-    _train(options, steps, lambda: TokenizerStage(sets, batch=batch, lr=lr, seed=options.seed, steps=steps))
+    _train(options, steps, functools.partial(build_tokenizer, options, steps, batch, lr))
 
 
 def scale(
@@ -68,65 +87,53 @@ def scale(
 
     `start_from_px` begins a fresh scale with another size's weights.
     """
-    shown = load_pictures(options.folder / "data", px)
-    vq = load_tokenizer(options.folder)
-    tokens = tokenise(vq, shown, options.folder)
-
-    def stage() -> ScaleStage:
-        fresh = ScaleStage(px, tokens, shown.records, vq, batch=batch, lr=lr, seed=options.seed)
-        if start_from_px:
-            fresh.network.load_state_dict(_weights_of(options.folder, start_from_px))
-        return fresh
-
-    _train(options, steps, stage)
+    build = functools.partial(build_scale, options, px, batch, lr, start_from_px)
+    build()  # tokens are made once, here, and mistakes come before any worker starts
+    _train(options, steps, build, fresh=options.fresh or start_from_px is not None)
 
 
 def publish(options: TrainOptions, out: Path = PACKAGE_WEIGHTS) -> None:
     """Write float16 weights, word list and card of all trained stages into the package (or OUT)."""
-    print(json.dumps(write_family(options.folder / "data", options.folder, out), indent=2))
+    print(json.dumps(write_family(options.folder / "data", options.place, out), indent=2))
 
 
-def load_tokenizer(folder: Path) -> VQ:
-    """The trained tokenizer: the checkpoint in `folder`, else the published one."""
-    vq = VQ()
-    path = folder / "tokenizer.pt"
-    if path.exists():
-        vq.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["average"])
-        vq.requires_grad_(False).eval()
-    else:
-        fill(vq, load_tensors(PACKAGE_WEIGHTS / "tokenizer.safetensors"), "the published tokenizer")
-    return vq
+def build_tokenizer(options: TrainOptions, steps: int, batch: int, lr: float) -> TokenizerStage:
+    """The stage as a worker builds it."""
+    sets = {px: load_pictures(options.folder / "data", px) for px in sorted(SIZES_PX, reverse=True)}
+    config = load_tokenizer(options.place).config if not options.fresh else None
+    return TokenizerStage(sets, config=config, batch=batch, lr=lr, seed=options.seed, steps=steps)
 
 
-def _train(options: TrainOptions, steps: int, make: Callable[[], Stage]) -> None:
+def build_scale(options: TrainOptions, px: int, batch: int, lr: float, start_from_px: int | None) -> ScaleStage:
+    """The stage as a worker builds it."""
     torch.set_num_threads(options.threads)
-    stage = make()
-    published = None if options.fresh else _published(stage.network, stage.name)
-    checkpoint = Checkpoint(options.folder, stage.name, published=published)
-    train(stage, checkpoint, steps=steps, seconds=60 * options.minutes if options.minutes is not None else math.inf)
+    shown = load_pictures(options.folder / "data", px)
+    vq: VQ = load_tokenizer(options.place)
+    tokens = tokenise(vq, shown, options.folder)
+    stage = ScaleStage(px, tokens, shown.records, vq, batch=batch, lr=lr, seed=options.seed)
+    if start_from_px:
+        weights = scale_weights(options.place, start_from_px)
+        stage.network.load_state_dict(weights)
+        stage.average.load(weights, 0)
+    return stage
 
 
-def _weights_of(folder: Path, px: int) -> dict[str, Tensor]:
-    path = folder / f"scale-{px}.pt"
-    if path.exists():
-        state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)["average"]
-        return state
-    published = _published(EmojiNetwork(emoji_config(px)), f"scale-{px}")
-    if published is None:
-        raise UsageError(
-            f"--start-from-px {px}: there is no checkpoint {path} and no published scale; train that size first"
-        )
-    return published[0]
+def _train(options: TrainOptions, steps: int, build: Callable[[], Stage], *, fresh: bool = False) -> None:
+    training = Training(
+        stage=build,
+        checkpoint=functools.partial(_open, options.place, fresh or options.fresh),
+        steps=steps,
+        seconds=60 * options.minutes if options.minutes is not None else math.inf,
+        threads=options.threads,
+    )
+    if options.workers == 0:
+        run_here(training)
+    else:
+        run_on_ray(training, workers=options.workers, gpu=torch.cuda.is_available())
 
 
-def _published(network: nn.Module, name: str) -> tuple[dict[str, Tensor], int] | None:
-    """Weights and step count of a published stage, to go on from on a bare machine; None if never published."""
-    path = PACKAGE_WEIGHTS / f"{name}.safetensors"
-    if not path.exists():
-        return None
-    fill(network, load_tensors(path), path.name)
-    network.requires_grad_(True).train()
-    card = json.loads((PACKAGE_WEIGHTS / "family.json").read_text(encoding="utf-8"))
-    entries = [card["tokenizer"], *card["scales"].values()]
-    steps = next(entry["steps"] for entry in entries if entry["file"] == path.name)
-    return network.state_dict(), steps
+def _open(place: str, fresh: bool, stage: Stage) -> Checkpoint:
+    """Published weights are a start only for a stage on the published tokenizer."""
+    tokenizer = stage.tokenizer if isinstance(stage, ScaleStage) else None
+    published = None if fresh else published_weights(stage.network, stage.name, tokenizer)
+    return Checkpoint(place, stage.name, published=published)

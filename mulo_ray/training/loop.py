@@ -1,4 +1,7 @@
-"""The loop that trains any stage: rate schedule, gradients over all workers, checkpoints, logs. Knows no model."""
+"""The loop that trains any stage: rate schedule, gradients over all workers, checkpoints, logs. Knows no model.
+
+float32 on a CPU, bfloat16 forwards under float32 weights on a GPU.
+"""
 
 import math
 import time
@@ -31,11 +34,13 @@ def train(
     share = share or Share()
     first = step = checkpoint.load(stage)
     writes = share.rank == 0
+    device = next(stage.network.parameters()).device
     started = shown = time.monotonic()
     running, pictures = math.nan, 0
-    while step < steps and time.monotonic() - started < seconds:
+    while step < steps and not _time_is_up(started + seconds, share, device):
         set_rate(stage.optimizers, rate(step, steps))
-        measured = stage.loss(step, share)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            measured = stage.loss(step, share)
         for optimizer in stage.optimizers:
             optimizer.zero_grad(set_to_none=True)
         measured.loss.backward()
@@ -61,6 +66,7 @@ def train(
     if writes:
         checkpoint.save(stage, step)
         _show(stage, checkpoint, step)
+        checkpoint.plot()
     return step
 
 
@@ -85,6 +91,16 @@ def average_gradients(parameters: Iterable[nn.Parameter], world: int) -> None:
             parameter.grad = torch.zeros_like(parameter)
         dist.all_reduce(parameter.grad)
         parameter.grad /= world
+
+
+def _time_is_up(deadline: float, share: Share, device: torch.device) -> bool:
+    """Whether to stop; the first worker's clock decides for all, so that none waits for another for ever."""
+    up = time.monotonic() > deadline
+    if share.world == 1 or math.isinf(deadline):
+        return up
+    flag = torch.tensor(float(up), device=device)
+    dist.broadcast(flag, 0)
+    return bool(flag)
 
 
 def _show(stage: Stage, checkpoint: Checkpoint, step: int) -> None:

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import save_file
 
 from mulo_ray.errors import UsageError
 from mulo_ray.models.text import vocabulary
+from mulo_ray.training.checkpoints import load_state
+from mulo_ray.training.folders import Folder
 from mulo_ray.training.pictures import load_pictures
 
 DEFAULT_PAIR = (64, 128)
@@ -27,29 +28,28 @@ FIRST_DEFAULTS: dict[str, Any] = {
 """What a family starts with until a sweep has chosen better (docs/log.md)."""
 
 
-def publish(data: Path, checkpoints: Path, folder: Path) -> dict[str, Any]:
+def publish(data: Path, checkpoints: str | Path, folder: Path) -> dict[str, Any]:
     """Write every finished or half-finished stage found in `checkpoints` to `folder`; returns the card.
 
     Option defaults are kept from the card already there.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    place = Folder(checkpoints)
     old = _old_card(folder)
     card: dict[str, Any] = {
         "name": "emoji",
         "default_pair": list(DEFAULT_PAIR),
         "defaults": old.get("defaults") or FIRST_DEFAULTS,
         "pair_defaults": old.get("pair_defaults", {}),
-        "tokenizer": _write(checkpoints, "tokenizer", folder, old.get("tokenizer", {})),
+        "tokenizer": _write(place, "tokenizer", folder, old.get("tokenizer", {})),
         "scales": {},
     }
     for px in (32, 64, 128):
-        entry = _write(checkpoints, f"scale-{px}", folder, old.get("scales", {}).get(str(px), {}))
+        entry = _write(place, f"scale-{px}", folder, old.get("scales", {}).get(str(px), {}))
         if entry:
             card["scales"][str(px)] = {**entry, "side": px // 8}
-    if not card["tokenizer"] or not card["scales"]:
-        raise UsageError(
-            f"nothing to publish: {checkpoints} holds no trained tokenizer with a scale; run the earlier stages first"
-        )
+    if not card["tokenizer"]:
+        raise UsageError(f"nothing to publish: {checkpoints} holds no trained tokenizer; run that stage first")
     records = load_pictures(data, 32).records
     words = vocabulary(text for r in records if r.split == "train" for text in (r.name, r.style, *r.keywords))
     (folder / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
@@ -63,28 +63,22 @@ def _old_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def _write(checkpoints: Path, stage: str, folder: Path, old: dict[str, Any]) -> dict[str, Any]:
+def _write(place: Folder, stage: str, folder: Path, old: dict[str, Any]) -> dict[str, Any]:
     """One stage's float16 weights and its line of the card; the old line where no checkpoint exists."""
-    path = checkpoints / f"{stage}.pt"
-    if not path.exists():
+    state = load_state(place, stage)
+    if state is None:
         return old
-    state = torch.load(path, map_location="cpu", weights_only=True)
     name = f"{stage}.safetensors"
     save_file({key: value.half().contiguous() for key, value in state["average"].items()}, folder / name)
     (folder / name).chmod(0o644)  # safetensors makes files that only their owner can read
     parameters = sum(value.numel() for value in state["average"].values())
-    return {
-        "file": name,
-        "steps": state["step"],
-        "parameters": parameters,
-        **_last_metrics(checkpoints / f"{stage}.metrics.jsonl"),
-    }
+    entry = {"file": name, "steps": state["step"], "parameters": parameters, **_last_metrics(place, stage)}
+    return entry | ({"config": state["extra"]["config"]} if "config" in state["extra"] else {})
 
 
-def _last_metrics(path: Path) -> dict[str, Any]:
+def _last_metrics(place: Folder, stage: str) -> dict[str, Any]:
     """The latest value of every figure that training logged, but for its pace."""
     found: dict[str, Any] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            found |= json.loads(line)
+    for line in (place.read(f"{stage}.metrics.jsonl") or b"").decode().splitlines():
+        found |= json.loads(line)
     return {name: value for name, value in found.items() if name not in ("step", "pictures_per_s", "eta_s", "psnr")}

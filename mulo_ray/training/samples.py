@@ -30,9 +30,10 @@ def sample_pictures(
 ) -> np.ndarray:
     """(per_caption * shown_px, captions * shown_px, 3) uint8; one column per caption, one row per sample."""
     sampling = sampling or Sampling(guidance=2.0, temperature=0.7)
+    device = next(network.parameters()).device
 
     def prefix(condition: Condition) -> Tensor:
-        vectors: Tensor = network.text(condition["ids_BPG"])
+        vectors: Tensor = network.text(condition["ids_BPG"].to(device))
         return vectors
 
     raster = RasterScale(network.body, prefix, network.unconditional, batch_invariant=False)
@@ -40,6 +41,6 @@ def sample_pictures(
     used = [prompt_used(text, frozenset()) for text in captions for _ in range(per_caption)]
     request = Request(condition={"ids_BPG": condition_ids(used)}, seeds_B=seed * 1000 + torch.arange(len(used)))
     pixels = vq.decode(generate(AutoregressiveTarget(scale, sampling), None, request).tokens_BHW)
-    big = (F.interpolate(pixels, size=shown_px, mode="nearest") * 255).round().byte().permute(0, 2, 3, 1).numpy()
+    big = (F.interpolate(pixels, size=shown_px, mode="nearest") * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     columns = [np.concatenate(list(big[i : i + per_caption])) for i in range(0, len(big), per_caption)]
     return np.concatenate(columns, axis=1)

@@ -21,7 +21,7 @@ from mulo_ray.training.optimizers import split_optimizers
 from mulo_ray.training.pictures import Record
 from mulo_ray.training.samples import sample_pictures
 from mulo_ray.training.stages import Average, Measured, Share
-from mulo_ray.training.tokens import TokenSet
+from mulo_ray.training.tokens import TokenSet, fingerprint
 
 _DROP_CAPTION, _DROP_WORD, _MIRROR = 0.1, 0.1, 0.15
 _CHECK_BATCH = 32
@@ -54,6 +54,7 @@ class ScaleStage:
     ) -> None:
         torch.manual_seed(seed)
         self.name = f"scale-{px}"
+        self.tokenizer = fingerprint(vq)
         self._tokens, self._records, self._vq = tokens, records, vq
         self._seed, self._batch_size = seed, batch
         self._train = _indices(records, "train")
@@ -67,6 +68,14 @@ class ScaleStage:
         initialise(self.network)
         self.average = Average(self.network)
         self.optimizers = split_optimizers(self.network, self.network.body.layers.parameters(), lr=lr)
+        self._device = torch.device("cpu")
+
+    def to(self, device: str) -> None:
+        """See `stages.Stage.to`."""
+        self._device = torch.device(device)
+        self._vq.to(device)
+        self.network.to(device)
+        self.average.network.to(device)
 
     def loss(self, step: int, share: Share) -> Measured:
         """See `stages.Stage.loss`."""
@@ -77,7 +86,7 @@ class ScaleStage:
         ids[..., 0][torch.rand(ids.shape[:2], generator=generator) < _DROP_WORD] = BUCKETS
         ids[torch.rand(len(chosen), generator=generator) < _DROP_CAPTION] = BUCKETS
         targets = self._tokens.of(chosen, mirrored)
-        ids, targets = share.of(ids), share.of(targets)
+        ids, targets = share.of(ids).to(self._device), share.of(targets).to(self._device)
         loss = F.cross_entropy(self.network(ids, targets).flatten(0, 1), targets.flatten())
         epoch = (step + 1) * self._batch_size / len(self._train)
         return Measured(loss=loss, pictures=len(chosen), values={"epoch": epoch})
@@ -107,6 +116,7 @@ class ScaleStage:
             records = [self._records[i] for i in some.tolist()]
             ids = condition_ids([prompt_used(f"{r.style} {r.name}", frozenset()) for r in records])
             targets = self._tokens.of(some, torch.zeros(len(some), dtype=torch.bool))
+            ids, targets = ids.to(self._device), targets.to(self._device)
             logits = self.average.network(ids, targets)
             total += float(F.cross_entropy(logits.flatten(0, 1), targets.flatten())) * len(some)
         return total / len(index)

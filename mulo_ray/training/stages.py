@@ -50,6 +50,9 @@ class Stage(Protocol):
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]: ...
 
+    def to(self, device: str) -> None:
+        """Move networks and whatever the loss needs; before the optimizers have state."""
+
     def loss(self, step: int, share: Share) -> Measured:
         """The loss of this worker's share of batch number `step`, a pure function of the step and the weights."""
 

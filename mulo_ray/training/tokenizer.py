@@ -1,10 +1,12 @@
 """The VQ tokenizer as a stage of training: crops and whole pictures of every size. Knows no transformer."""
 
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -48,16 +50,25 @@ class TokenizerStage:
         self._train = torch.from_numpy(first.split("train"))
         self._held_out = first.split("concept", "combination")[:check]
         self._vectors: Tensor | None = None
+        self._share = Share()
+        self._device = torch.device("cpu")
+
+    def to(self, device: str) -> None:
+        """See `stages.Stage.to`."""
+        self._device = torch.device(device)
+        self._idle = self._idle.to(device)
+        self.network.to(device)
+        self.average.network.to(device)
 
     def loss(self, step: int, share: Share) -> Measured:
         """See `stages.Stage.loss`."""
         generator = torch.Generator().manual_seed((self._seed << 32) + step)
         pixels = self._batch(generator)
         count = len(pixels)
-        pixels = share.of(pixels)
+        pixels = share.of(pixels).to(self._device)
         vectors = self.network.embed(pixels)
         if step == 0:
-            self._move_codes(torch.ones_like(self._idle, dtype=torch.bool), vectors.detach(), generator)
+            self._move_codes(torch.ones_like(self._idle, dtype=torch.bool), vectors.detach(), generator, share)
         tokens = self.network.nearest(vectors)
         codes = F.normalize(self.network.codebook, dim=-1)[tokens]
         commitment = (vectors - codes.detach()).square().sum(-1).mean()
@@ -67,22 +78,27 @@ class TokenizerStage:
         loss = 4 * mse + 0.5 * F.l1_loss(out, pixels) + 0.05 * (commitment * 0.5 + codebook)
         self._idle += 1
         self._idle[tokens.unique()] = 0
-        self._vectors = vectors.detach()
+        self._vectors, self._share = vectors.detach(), share
         return Measured(loss=loss, pictures=count, values={"psnr": psnr(mse.detach())})
 
     def after_step(self, step: int) -> None:
         """Idle codes start anew, until the last fifth of the run."""
+        if step % 20 != 19 or step >= self._steps * 0.8:
+            return
+        if self._share.world > 1:
+            dist.all_reduce(self._idle, dist.ReduceOp.MIN)  # used by any worker is used
         idle = self._idle > _IDLE_STEPS
-        if step % 20 == 19 and step < self._steps * 0.8 and bool(idle.any()):
+        if bool(idle.any()):
             assert self._vectors is not None, "a step has a batch"
-            self._move_codes(idle, self._vectors, torch.Generator().manual_seed((self._seed << 33) + step))
+            generator = torch.Generator().manual_seed((self._seed << 33) + step)
+            self._move_codes(idle, self._vectors, generator, self._share)
             self._idle[idle] = 0
 
     def extra(self) -> dict[str, Any]:
-        return {"idle": self._idle}
+        return {"idle": self._idle, "config": dataclasses.asdict(self.network.config)}
 
     def restore(self, extra: dict[str, Any]) -> None:
-        self._idle = extra["idle"]
+        self._idle = extra["idle"].to(self._device)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -92,7 +108,7 @@ class TokenizerStage:
         used = set()
         found = {}
         for px, pictures in self._sets.items():
-            x = _to_float(torch.from_numpy(pictures.pixels[self._held_out]))
+            x = _to_float(torch.from_numpy(pictures.pixels[self._held_out])).to(self._device)
             tokens = self.average.network.encode(x)
             used |= set(tokens.flatten().tolist())
             found[f"held_out_psnr_{px}px"] = psnr(F.mse_loss(self.average.network.decode(tokens), x))
@@ -106,10 +122,10 @@ class TokenizerStage:
         if not len(shown):
             return None
         for pictures in self._sets.values():
-            x = _to_float(torch.from_numpy(pictures.pixels[shown]))
+            x = _to_float(torch.from_numpy(pictures.pixels[shown])).to(self._device)
             for images in (x, self.average.network.decode(self.average.network.encode(x))):
                 big = F.interpolate(images, size=128, mode="nearest")
-                rows.append(np.concatenate(list((big.permute(0, 2, 3, 1) * 255).round().byte().numpy()), axis=1))
+                rows.append(np.concatenate(list((big.permute(0, 2, 3, 1) * 255).round().byte().cpu().numpy()), axis=1))
         return np.concatenate(rows)
 
     def _batch(self, generator: torch.Generator) -> Tensor:
@@ -130,12 +146,14 @@ class TokenizerStage:
         x[recoloured] = x[recoloured][:, torch.randperm(3, generator=generator)]
         return x
 
-    def _move_codes(self, codes: Tensor, vectors_BHWD: Tensor, generator: torch.Generator) -> None:
+    def _move_codes(self, codes: Tensor, vectors_BHWD: Tensor, generator: torch.Generator, share: Share) -> None:
         flat = vectors_BHWD.reshape(-1, vectors_BHWD.shape[-1])
         chosen = torch.randint(len(flat), (int(codes.sum()),), generator=generator)
-        near = flat[chosen] + 0.01 * torch.randn(len(chosen), flat.shape[1], generator=generator)
+        near = flat[chosen] + 0.01 * torch.randn(len(chosen), flat.shape[1], generator=generator).to(flat)
         for codebook in (self.network.codebook, self.average.network.codebook):
             codebook.data[codes] = F.normalize(near, dim=-1)
+            if share.world > 1:
+                dist.broadcast(codebook.data, 0)  # every worker saw other vectors
 
 
 def psnr(mse: Tensor) -> float:

@@ -10,10 +10,10 @@ from mulo_ray.errors import CheckpointError
 from mulo_ray.models.catalog import FamilyCard
 from mulo_ray.models.checkpoint import fill, load_tensors
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
+from mulo_ray.models.emoji.tokenizer import load_vq
 from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.rescaler import NearestResampler, PixelResampler
 from mulo_ray.models.text import condition_ids, prompt_used
-from mulo_ray.models.vq import VQ
 
 
 class EmojiFamily:
@@ -21,8 +21,7 @@ class EmojiFamily:
 
     def __init__(self, card: FamilyCard, device: str) -> None:
         self._card, self._device = card, torch.device(device)
-        self.vq = VQ()
-        fill(self.vq, load_tensors(card.folder / "tokenizer.safetensors"), "tokenizer.safetensors")
+        self.vq = load_vq(card.folder)
         self.vq.to(self._device)
         self.codebook_VD = self.vq.codebook
         self._known = frozenset((card.folder / "words.txt").read_text(encoding="utf-8").split())

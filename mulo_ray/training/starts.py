@@ -1,0 +1,73 @@
+"""What a stage may start from: a tokenizer or a scale trained before, or the weights in the package."""
+
+import copy
+import json
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from mulo_ray.errors import UsageError
+from mulo_ray.models.checkpoint import fill, load_tensors
+from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
+from mulo_ray.models.emoji.tokenizer import load_vq
+from mulo_ray.models.vq import VQ, VQConfig
+from mulo_ray.training.checkpoints import load_state
+from mulo_ray.training.folders import Folder
+from mulo_ray.training.tokens import fingerprint
+
+PACKAGE_WEIGHTS = Path(__file__).parents[1] / "models" / "emoji" / "weights"
+NEXT_WEIGHTS = Path(__file__).parent / "next"
+"""Weights on their way to the next version of the family (`publish --out`); looked at first, where it exists."""
+
+
+def latest_weights() -> Path:
+    """The folder that training goes on from."""
+    return NEXT_WEIGHTS if (NEXT_WEIGHTS / "family.json").exists() else PACKAGE_WEIGHTS
+
+
+def load_tokenizer(place: str) -> VQ:
+    """The trained tokenizer: the checkpoint in `place`, else the published one."""
+    state = load_state(Folder(place), "tokenizer")
+    if state is None:
+        return load_vq(latest_weights())
+    vq = VQ(VQConfig(**state["extra"].get("config", {})))
+    vq.load_state_dict(state["average"])
+    vq.requires_grad_(False).eval()
+    return vq
+
+
+def scale_weights(place: str, px: int) -> dict[str, Tensor]:
+    """Averaged weights of a scale: its checkpoint in `place`, else the published ones; UsageError where neither is."""
+    state = load_state(Folder(place), f"scale-{px}")
+    if state is not None:
+        weights: dict[str, Tensor] = state["average"]
+        return weights
+    tokenizer = fingerprint(load_tokenizer(place))
+    published = published_weights(EmojiNetwork(emoji_config(px)), f"scale-{px}", tokenizer)
+    if published is None:
+        raise UsageError(
+            f"--start-from-px {px}: {place} holds no checkpoint scale-{px}.pt and no such scale is published; "
+            "train that size first"
+        )
+    return published[0]
+
+
+def published_weights(
+    network: nn.Module, name: str, tokenizer: str | None = None
+) -> tuple[dict[str, Tensor], int] | None:
+    """Weights and step count of a published stage, to go on from on a bare machine; None if never published.
+
+    None as well for weights that belong to another tokenizer than the one with the fingerprint `tokenizer`.
+    """
+    folder = latest_weights()
+    path = folder / f"{name}.safetensors"
+    if not path.exists():
+        return None
+    if tokenizer is not None and tokenizer != fingerprint(load_vq(folder)):
+        return None
+    like = copy.deepcopy(network)
+    fill(like, load_tensors(path), path.name)
+    card = json.loads((folder / "family.json").read_text(encoding="utf-8"))
+    entries = [card["tokenizer"], *card["scales"].values()]
+    steps = next(entry["steps"] for entry in entries if entry["file"] == path.name)
+    return like.state_dict(), steps
