@@ -22,12 +22,18 @@ _BUCKETS = (2, 4, 8, 16)  # above: multiples of 64
 Prefix = Callable[[Condition], Tensor]
 """Condition of B prompts -> prefix vectors (B, P, E)."""
 
+VisiblePrefix = Callable[[Condition], Tensor]
+"""Condition of B prompts -> bool (B, P): False hides a condition slot from all others, in both guidance halves."""
+
 
 class RasterCache:
     """What `RasterScale.start` hands to `forward`: one micro-batch's keys and values."""
 
-    def __init__(self, kv: KVCache, batch: int, guidance: float, first_logits_BV: Tensor) -> None:
+    def __init__(
+        self, kv: KVCache, batch: int, guidance: float, first_logits_BV: Tensor, visible_RP: Tensor | None
+    ) -> None:
         self.kv = kv
+        self.visible_RP = visible_RP
         self.batch = batch
         self.guidance = guidance
         self.first_logits_BV = first_logits_BV
@@ -37,37 +43,53 @@ class RasterScale:
     """One grid size of a family. `unconditional` gives the prefix (1, P, E) that every prompt shares."""
 
     def __init__(
-        self, body: Transformer, prefix: Prefix, unconditional: Callable[[], Tensor], *, batch_invariant: bool = True
+        self,
+        body: Transformer,
+        prefix: Prefix,
+        unconditional: Callable[[], Tensor],
+        *,
+        batch_invariant: bool = True,
+        visible: VisiblePrefix | None = None,
     ) -> None:
         self.body = body
         self.side = body.config.side
         self.codebook_size = body.config.vocab
-        self._prefix, self._unconditional = prefix, unconditional
+        self._prefix, self._unconditional, self._visible = prefix, unconditional, visible
         self._invariant = batch_invariant
 
     @torch.inference_mode()
     def start(self, condition: Condition, guidance: float) -> RasterCache:
-        """Prefill the condition slots; the unconditional prefix is computed once and copied to every row."""
+        """Prefill the condition slots.
+
+        The unconditional prefix is computed once and copied to every row, unless each prompt hides slots of its own.
+        """
         config = self.body.config
         prefix_BPE = self._prefix(condition)
         batch, guided = prefix_BPE.shape[0], guidance != 1.0
-        x_RPE = torch.cat([prefix_BPE, self._unconditional()]) if guided else prefix_BPE
+        visible_RP = None if self._visible is None else self._visible(condition)
+        x_RPE, shared = prefix_BPE, 0
+        if guided:
+            shared = 1 if visible_RP is None else batch
+            x_RPE = torch.cat([prefix_BPE, self._unconditional().expand(shared, -1, -1)])
+            visible_RP = None if visible_RP is None else visible_RP.repeat(2, 1)
         repeats = -(-_MIN_ROWS // (len(x_RPE) * config.prefix)) if self._invariant else 1
         x_RPE = x_RPE.repeat(repeats, 1, 1)
+        bias_R1PP = None if visible_RP is None else _prefix_bias(visible_RP.repeat(repeats, 1), x_RPE.dtype)
         stored: list[tuple[Tensor, Tensor]] = []
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             del layer
             stored.append((k, v))
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+            causal = bias_R1PP is None
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias_R1PP, is_causal=causal).transpose(1, 2)
 
         hidden_RPE = self.body.body(x_RPE, torch.arange(config.prefix, device=x_RPE.device), attend)
         last_RE = hidden_RPE[:, -1]
         logits_RV = self.body.logits(F.pad(last_RE, (0, 0, 0, max(0, _MIN_ROWS - len(last_RE)))))
         order = torch.arange(batch, device=x_RPE.device)
         if guided:
-            order = torch.cat([order, order.new_full((batch,), batch)])
+            order = torch.cat([order, batch + (order if shared == batch else torch.zeros_like(order))])
         kv = KVCache(
             layers=config.layers,
             rows=len(order),
@@ -78,8 +100,8 @@ class RasterScale:
         )
         for layer, (keys, values) in enumerate(stored):
             kv.write_prefix(layer, keys[order], values[order])
-        first = guide(logits_RV[:batch], logits_RV[batch : batch + 1] if guided else None, guidance)
-        return RasterCache(kv, batch, guidance, first)
+        first = guide(logits_RV[:batch], logits_RV[batch : batch + shared] if guided else None, guidance)
+        return RasterCache(kv, batch, guidance, first, visible_RP)
 
     @torch.inference_mode()
     def forward(self, cache: RasterCache, queries: Queries, visible_BN: Tensor | None = None) -> Tensor:
@@ -102,10 +124,22 @@ class RasterScale:
         return next((size for size in _BUCKETS if queries <= size), -(-queries // 64) * 64)
 
     def _visible_slots(self, cache: RasterCache, visible_BN: Tensor | None) -> Tensor | None:
-        if visible_BN is None:
-            return None
-        visible_BS = F.pad(visible_BN, (self.body.config.prefix, 0), value=True)
-        return visible_BS.repeat(2, 1) if cache.guidance != 1.0 else visible_BS
+        visible_RN = visible_BN
+        if visible_RN is not None and cache.guidance != 1.0:
+            visible_RN = visible_RN.repeat(2, 1)
+        if cache.visible_RP is None:
+            return None if visible_RN is None else F.pad(visible_RN, (self.body.config.prefix, 0), value=True)
+        if visible_RN is None:
+            return F.pad(cache.visible_RP, (0, self.body.config.side**2), value=True)
+        return torch.cat([cache.visible_RP, visible_RN], dim=1)
+
+
+def _prefix_bias(visible_RP: Tensor, dtype: torch.dtype) -> Tensor:
+    """Causal attention within the prefix, hidden slots apart; a hidden slot still sees itself."""
+    places_P = torch.arange(visible_RP.shape[1], device=visible_RP.device)
+    allowed_RPP = (places_P <= places_P[:, None]) & visible_RP[:, None, :] | (places_P == places_P[:, None])
+    bias = torch.zeros(allowed_RPP.shape, dtype=dtype, device=visible_RP.device).masked_fill_(~allowed_RPP, -torch.inf)
+    return bias[:, None]
 
 
 class _Layout:

@@ -145,16 +145,19 @@ class Transformer(nn.Module):
 
 
 def rotary_table(config: TransformerConfig) -> Tensor:
-    """Cosines and sines (S, D/2, 2) float32: half the pairs turn by row, half by column (docs/method.md section 8)."""
+    """Cosines and sines (S, D/2, 2) float32: half the pairs turn by row, half by column (docs/method.md section 8).
+
+    Made on the CPU even where weights are to lie on the meta device: no file fills it later.
+    """
     half = config.head_dim // 2
-    frequencies = config.rope_base ** -(torch.arange(0, half, 2).float() / half)
-    places = torch.arange(config.side).float()
+    frequencies = config.rope_base ** -(torch.arange(0, half, 2, device="cpu").float() / half)
+    places = torch.arange(config.side, device="cpu").float()
     angles = places[:, None] * frequencies
     rows = angles[:, None].expand(config.side, config.side, half // 2)
     columns = angles[None, :].expand(config.side, config.side, half // 2)
     cells = torch.cat([rows, columns], dim=-1).flatten(0, 1)
     table = torch.stack([cells.cos(), cells.sin()], dim=-1)
-    condition = torch.zeros(config.prefix, *table.shape[1:])
+    condition = torch.zeros(config.prefix, *table.shape[1:], device="cpu")
     if config.condition_rotation == "unit":
         condition[..., 0] = 1.0
     return torch.cat([condition, table])
