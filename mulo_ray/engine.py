@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mulo_ray.config import JobConfig, ModelOptions
-from mulo_ray.models.catalog import FamilyCard, read_card
+from mulo_ray.models.catalog import FamilyCard, check_weights, read_card
+from mulo_ray.models.plan import Load, plan_lines, role_plans
 from mulo_ray.workers.roles import DrafterRole, Roles, TargetRole
 
 if TYPE_CHECKING:
@@ -31,10 +32,43 @@ class Engine:
         """What the engine adds to the fields that decide image bytes."""
         return {"weights": self.card.weights_fingerprint, "image_format": IMAGE_FORMAT}
 
+    def check(self, config: JobConfig) -> None:
+        """Open the weights that a resolved config uses; CheckpointError, in seconds, when they cannot work."""
+        sides = {config.model.drafter_px, config.model.target_px}
+        check_weights(self.card, {px for px in sides if px is not None})
+
+    def memory_plan(self, config: JobConfig, device: str) -> list[str]:
+        """What the roles of a resolved config need on "cpu" or "cuda", a line each; none for a small family."""
+        if self.card.memory is None:
+            return []
+        load = memory_load(config)
+        return plan_lines(role_plans(self.card, load, device), load, None)
+
+    def role_bytes(self, config: JobConfig) -> int:
+        """Memory of the largest role of a resolved config on a CPU."""
+        if self.card.memory is None:
+            return self.card.role_bytes
+        load = memory_load(config)
+        return max(plan.total(load.batch, load.in_flight) for plan in role_plans(self.card, load, "cpu"))
+
 
 def family_engine(model: ModelOptions) -> Engine:
     """The engine of a family of mulo_ray.models. Raises UsageError or CheckpointError, in seconds."""
     return Engine(card=read_card(model.family, model.weights), roles=_family_roles)
+
+
+def memory_load(config: JobConfig) -> Load:
+    """A resolved config as a memory plan sees it."""
+    assert config.model.target_px is not None, "the config is resolved"
+    return Load(
+        drafter_px=config.model.drafter_px,
+        target_px=config.model.target_px,
+        decoder=config.decoding.decoder,
+        rows_per_cycle=config.decoding.rows_per_cycle or 0,
+        guided=config.sampling.guidance != 1.0,
+        batch=config.run.batch_size,
+        in_flight=config.run.in_flight,
+    )
 
 
 def _family_roles(config: JobConfig) -> Roles:
@@ -49,6 +83,7 @@ def build_target(config: JobConfig, device: str) -> TargetRole:
     """Load the target in this process; "cpu" or "cuda"."""
     from mulo_ray.models import roles
 
+    _refuse_what_cannot_fit(config, "target", device)
     return roles.build_target(_spec(config, device))
 
 
@@ -56,7 +91,15 @@ def build_drafter(config: JobConfig, device: str) -> DrafterRole:
     """Load the drafter in this process; "cpu" or "cuda"."""
     from mulo_ray.models import roles
 
+    _refuse_what_cannot_fit(config, "drafter", device)
     return roles.build_drafter(_spec(config, device))
+
+
+def _refuse_what_cannot_fit(config: JobConfig, role: str, device: str) -> None:
+    from mulo_ray.models.device_memory import refuse_what_cannot_fit
+
+    card = read_card(config.model.family, config.model.weights)
+    refuse_what_cannot_fit(card, role, memory_load(config), device)
 
 
 def _spec(config: JobConfig, device: str) -> "RoleSpec":

@@ -48,6 +48,7 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
     prompts = _prompts(config) if prompts is None else prompts
     engine = engine or family_engine(config.model)
     config = resolve(config, engine.card)
+    engine.check(config)
     pairs = [(prompt, sample) for prompt in prompts for sample in range(config.input.samples_per_prompt)]
     store = Store(config.output.output)
     store.probe()
@@ -114,12 +115,14 @@ def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks) -> It
     placement = preflight(
         config.run,
         roles=roles.per_group,
-        role_bytes=engine.card.role_bytes,
+        role_bytes=engine.role_bytes(config),
         nodes=live_nodes,
         say=_say,
         request=request_groups,
     )
     _say(placement.sentence)
+    for line in engine.memory_plan(config, placement.shape.device):
+        _say(line)
     yield from run_stage(blocks, roles, placement, PutImage(store), in_flight=config.run.in_flight)
 
 

@@ -73,7 +73,7 @@ def _sides(config: JobConfig, card: FamilyCard) -> tuple[int | None, int]:
     if target_px <= drafter_px or target_px % drafter_px or card.scales[target_px] % card.scales[drafter_px]:
         raise UsageError(
             f"--target-px must be a whole multiple, 2 or more, of --drafter-px, got {target_px} and {drafter_px}; "
-            f"family {card.name} has {sides}"
+            f"family {card.name} has {sides}; --decoder ar needs no drafter"
         )
     return drafter_px, target_px
 

@@ -16,6 +16,7 @@ def generate_one(text: str, config: JobConfig, *, engine: Engine | None = None) 
 
     engine = engine or family_engine(config.model)
     config = resolve(config, engine.card)
+    engine.check(config)
     device = _device(config.run.device)
     one_thread(device)
     roles = engine.roles(config)

@@ -24,10 +24,14 @@ class ScaleMemory:
         """Keys and values of one image: two rows with guidance."""
         return 2 * self.layers * self.dim * self.slots * number_bytes * (2 if guided else 1)
 
-    def logit_bytes(self, rows_verified: int | None = None, guided: bool = True) -> int:
-        """Float32 logits of the largest forward, per image: `rows_verified` rows of cells, or the whole grid."""
-        cells = self.side * min(self.side, rows_verified or self.side)
-        return 4 * self.vocab * cells * (2 if guided else 1)
+    def work_bytes(self, queries: int, number_bytes: int, guided: bool = True) -> int:
+        """What a forward of `queries` cells of one image holds beside the cache: masks, activations, logits.
+
+        Logits are float32: one map per guidance half, then the guided one, its logarithm, and noise in float64.
+        """
+        rows = 2 if guided else 1
+        activations = rows * queries * number_bytes * (self.slots + 16 * self.dim)
+        return activations + 4 * self.vocab * queries * (rows + 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
