@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export RAY_AUTH_MODE = disabled
 
 .DEFAULT_GOAL := help
-.PHONY: help setup coco5k test test-slow check format bench compare clean
+.PHONY: help setup coco5k test test-slow check format bench compare clean train-smoke
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ format: $(VENV)/.dev  ## Rewrite the code in the project's format
 
 bench: $(VENV)/.run  ## Decoding speed: ar against mulo, batch invariance on and off [OUT=file.json]
 	$(PY) jobs/bench.py $(if $(filter command line,$(origin OUT)),--out "$(OUT)") $(ARGS)
+
+train-smoke: $(VENV)/.dev  ## Every stage of training from nothing on drawn shapes, under 5 minutes [OUT=...]
+	$(PY) jobs/train.py smoke --folder $(if $(filter command line,$(origin OUT)),"$(OUT)",out/train-smoke) $(ARGS)
 
 compare: $(VENV)/.run  ## The job with ar, then mulo, side by side in a report [LIMIT=16 OUT=... ARGS=...]
 	$(PY) jobs/coco5k.py --decoder ar --limit $(LIMIT) --output "$(OUT)-ar" $(ARGS)

@@ -1,4 +1,4 @@
-"""Train the embedded family: data -> tokenizer -> scale (32, 64, 128 px) -> publish. Each stage resumes."""
+"""Train a family: data -> tokenizer -> scale (32, 64, 128 px) -> publish. Each stage resumes; docs/training.md."""
 
 import sys
 from pathlib import Path
@@ -15,6 +15,7 @@ STAGES = {
     "tokenizer": commands.tokenizer,
     "scale": commands.scale,
     "publish": commands.publish,
+    "smoke": commands.smoke,
 }
 
 if __name__ == "__main__":

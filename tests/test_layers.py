@@ -22,11 +22,12 @@ ROOMS: dict[str, set[str]] = {
     "config": set(),
     "decoding": set(),
     "models": {"decoding"},
-    "training": {"models", "decoding"},
+    "training": {"models", "decoding", "workers"},  # of workers, the session that starts Ray
     "prompts": set(),
     "storage": set(),
     "workers": {"decoding"},
     "evaluation": set(),
+    "evaluation/emoji": {"evaluation", "models", "training"},  # judges a family; no run needs it
     "resolve": {"models"},
     "cli": set(),
     "engine": {"models", "workers"},
@@ -41,7 +42,7 @@ NOUN_ARROWS = {"types": set(), "errors": set(), "seeding": set(), "config": {"er
 # heavy library -> the only rooms that may import it; other libraries are free
 LIBRARIES: dict[str, set[str]] = {
     "ray": {"workers", "job", "training"},
-    "torch": {"decoding", "models", "training", "workers", "job", "single", "__main__"},
+    "torch": {"decoding", "models", "training", "workers", "job", "single", "__main__", "evaluation/emoji"},
     "safetensors": {"models", "training"},
     "transformers": {"models"},
     "fsspec": {"storage", "prompts", "models", "training"},
@@ -57,6 +58,8 @@ TORCH_ONLY = frozenset({"decoding"})
 def room_of(path: Path) -> str:
     """The first folder or file stem below the package."""
     relative = path.relative_to(ROOT / "mulo_ray")
+    if relative.parts[:2] == ("evaluation", "emoji"):
+        return "evaluation/emoji"
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 

@@ -1,5 +1,6 @@
 """The stages of training as commands: what `jobs/train.py STAGE` runs, on Ray Train or in this process."""
 
+import dataclasses
 import functools
 import json
 import math
@@ -9,18 +10,23 @@ from pathlib import Path
 
 import torch
 
-from mulo_ray.errors import UsageError
+from mulo_ray.errors import RunError, UsageError
 from mulo_ray.models.vq import VQ
 from mulo_ray.training import emoji_sources, image_sets, pictures
 from mulo_ray.training.checkpoints import Checkpoint
 from mulo_ray.training.distributed import Training, run_here, run_on_ray
+from mulo_ray.training.folders import Folder
 from mulo_ray.training.pictures import SIZES_PX, load_pictures
 from mulo_ray.training.publish import publish as write_family
 from mulo_ray.training.scales import ScaleStage
+from mulo_ray.training.shapes import draw_shapes
 from mulo_ray.training.stages import Stage
 from mulo_ray.training.starts import PACKAGE_WEIGHTS, load_tokenizer, published_weights, scale_weights
 from mulo_ray.training.tokenizer import TokenizerStage
 from mulo_ray.training.tokens import tokenise
+
+SMOKE_NATS = 1.5
+"""What the loss must fall by in a smoke run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +44,17 @@ class TrainOptions:
     seed: int = 0
     minutes: float | None = None
     """Stop after this long; the same command goes on from there."""
+    save_every_s: float = 180.0
+    """Seconds between checkpoints: what a kill can cost."""
     fresh: bool = False
     """Start from nothing where no checkpoint exists, instead of from the published weights."""
 
     def __post_init__(self) -> None:
-        for name, value, least in (("workers", self.workers, 0), ("threads", self.threads, 1)):
+        for name, value, least in (
+            ("workers", self.workers, 0),
+            ("threads", self.threads, 1),
+            ("save-every-s", self.save_every_s, 0),
+        ):
             if value < least:
                 raise UsageError(f"--{name} must be {least} or more, got {value}")
 
@@ -97,6 +109,25 @@ def publish(options: TrainOptions, out: Path = PACKAGE_WEIGHTS) -> None:
     print(json.dumps(write_family(options.folder / "data", options.place, out), indent=2))
 
 
+def smoke(options: TrainOptions, tokenizer_steps: int = 40, scale_steps: int = 120) -> None:
+    """Every stage from nothing on drawn shapes, in minutes; fails unless the scale's loss falls by 1.5 nats."""
+    fresh = dataclasses.replace(options, fresh=True)
+    draw_shapes(options.folder / "shapes")
+    data(fresh, images=str(options.folder / "shapes"))
+    tokenizer(fresh, steps=tokenizer_steps, batch=12)
+    scale(fresh, 32, steps=scale_steps, batch=16)
+    lines = (Folder(fresh.place).read("scale-32.metrics.jsonl") or b"").decode().splitlines()
+    losses = [record["loss"] for record in map(json.loads, lines) if "loss" in record]
+    publish(fresh, options.folder / "family")
+    start = math.log(load_tokenizer(fresh.place).config.codebook_size)
+    print(json.dumps({"nats_at_start": round(start, 3), "nats_at_end": losses[-1]}))
+    if start - losses[-1] < SMOKE_NATS:
+        raise RunError(
+            f"the loss fell from {start:.2f} to {losses[-1]:.2f} nats per token, less than {SMOKE_NATS}: "
+            "training is broken"
+        )
+
+
 def build_tokenizer(options: TrainOptions, steps: int, batch: int, lr: float) -> TokenizerStage:
     """The stage as a worker builds it."""
     sets = {px: load_pictures(options.folder / "data", px) for px in sorted(SIZES_PX, reverse=True)}
@@ -121,7 +152,7 @@ def build_scale(options: TrainOptions, px: int, batch: int, lr: float, start_fro
 def _train(options: TrainOptions, steps: int, build: Callable[[], Stage], *, fresh: bool = False) -> None:
     training = Training(
         stage=build,
-        checkpoint=functools.partial(_open, options.place, fresh or options.fresh),
+        checkpoint=functools.partial(_open, options, fresh or options.fresh),
         steps=steps,
         seconds=60 * options.minutes if options.minutes is not None else math.inf,
         threads=options.threads,
@@ -132,8 +163,8 @@ def _train(options: TrainOptions, steps: int, build: Callable[[], Stage], *, fre
         run_on_ray(training, workers=options.workers, gpu=torch.cuda.is_available())
 
 
-def _open(place: str, fresh: bool, stage: Stage) -> Checkpoint:
+def _open(options: TrainOptions, fresh: bool, stage: Stage) -> Checkpoint:
     """Published weights are a start only for a stage on the published tokenizer."""
     tokenizer = stage.tokenizer if isinstance(stage, ScaleStage) else None
     published = None if fresh else published_weights(stage.network, stage.name, tokenizer)
-    return Checkpoint(place, stage.name, published=published)
+    return Checkpoint(options.place, stage.name, every_s=options.save_every_s, published=published)

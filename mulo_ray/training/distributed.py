@@ -4,7 +4,6 @@ Workers that die are started again (three times) and go on from the last checkpo
 """
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from mulo_ray.errors import RunError
 from mulo_ray.training.checkpoints import Checkpoint
 from mulo_ray.training.loop import train
 from mulo_ray.training.stages import Share, Stage
+from mulo_ray.workers.session import session
 
 _FAILURES = 3
 
@@ -41,33 +41,23 @@ def run_here(training: Training) -> int:
 
 def run_on_ray(training: Training, *, workers: int, gpu: bool) -> None:
     """Train on `workers` Ray Train workers. Raises RunError when they failed more often than they are restarted."""
-    import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
-    owned = not ray.is_initialized()
-    if owned:
-        ray.init(
-            address=os.environ.get("RAY_ADDRESS"),
-            log_to_driver=True,
-            include_dashboard=False,
-            runtime_env={"env_vars": {"OMP_NUM_THREADS": str(training.threads)}},
-        )
-    try:
-        TorchTrainer(
+    with session(verbose=True):
+        trainer = TorchTrainer(
             _work,
             train_loop_config={"training": training},
             scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpu),
             run_config=RunConfig(failure_config=FailureConfig(max_failures=_FAILURES)),
-        ).fit()
-    except Exception as error:
-        raise RunError(
-            f"training stopped after its workers failed {_FAILURES + 1} times: {error}; "
-            "the last checkpoint is kept, the same command goes on from it"
-        ) from error
-    finally:
-        if owned:
-            ray.shutdown()
+        )
+        try:
+            trainer.fit()
+        except Exception as error:
+            raise RunError(
+                f"training stopped after its workers failed {_FAILURES + 1} times: {error}; "
+                "the last checkpoint is kept, the same command goes on from it"
+            ) from error
 
 
 def _work(config: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from mulo_ray.training.checkpoints import Checkpoint
 from mulo_ray.training.stages import Share, Stage
 
-LOG_EVERY = 50
+LOG_EVERY = 20
 _WARM_UP = 100
 
 
