@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from mulo_ray.decoding.canvas import Canvas
+from mulo_ray.decoding.cycles import image_stats
 from mulo_ray.decoding.interfaces import Generation, Request, Scale
 from mulo_ray.decoding.sampling import Sampling
-from mulo_ray.decoding.stats import ImageStats
 from mulo_ray.decoding.wavefront import levels
 
 
@@ -72,17 +72,3 @@ class ZipARTarget(_PlainTarget):
 
     def _decode(self, canvas: Canvas) -> None:
         resample(canvas, levels(torch.ones_like(canvas.grid_BHW()), self._window).flatten(1))
-
-
-def image_stats(canvas: Canvas, seconds: dict[str, float], *, role: str) -> list[ImageStats]:
-    """One ImageStats per image of a canvas; the micro-batch's seconds are shared out evenly."""
-    share = {phase: value / canvas.batch for phase, value in seconds.items()}
-    return [
-        ImageStats(
-            forwards_target=forwards if role == "target" else 0,
-            forwards_drafter=forwards if role == "drafter" else 0,
-            query_positions=queries,
-            seconds=dict(share),
-        )
-        for forwards, queries in zip(canvas.forwards_B.tolist(), canvas.queries_B.tolist(), strict=True)
-    ]
