@@ -41,7 +41,7 @@ def renamed(
             new = re.sub(pattern, replacement, new)
         if new in kept:
             raise CheckpointError(
-                f"two tensors of the file would both be {new}, the second is {name}; convert it again"
+                f"two tensors of the file would both be named {new}, the second is {name}; convert it again"
             )
         kept[new] = value
     return kept

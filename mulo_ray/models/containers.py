@@ -5,6 +5,7 @@ perhaps one level deeper under `sd` beside the constructor's arguments (Tar).
 """
 
 import argparse
+import json
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from torch import Tensor
 from mulo_ray.errors import CheckpointError
 
 _HOLDERS = ("model", "module", "state_dict")  # in the order in which the official samplers look
+ARGUMENTS, HELD_UNDER = "mulo_ray.arguments", "mulo_ray.held_under"
+"""Header entries of converted files: JSON of what lay beside the tensors, and where they lay."""
 _WRAPPERS = ("module.", "_orig_mod.")  # DistributedDataParallel and torch.compile
 
 
@@ -28,7 +31,7 @@ class Container:
 
     tensors: dict[str, Tensor]
     held_under: str = ""  # "model", "model.sd"; empty when the tensors are the file
-    arguments: dict[str, Any] = field(default_factory=dict)  # constructor or training arguments, safetensors metadata
+    arguments: dict[str, Any] = field(default_factory=dict)  # constructor or training arguments
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
@@ -62,7 +65,12 @@ def _read_safetensors(path: Path) -> Container:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-            return Container(tensors=tensors, arguments=dict(file.metadata() or {}))
+            header = file.metadata() or {}
+            return Container(
+                tensors=tensors,
+                held_under=header.get(HELD_UNDER, ""),
+                arguments=json.loads(header.get(ARGUMENTS, "{}")),
+            )
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(
             f"{path} is neither a readable safetensors file nor a torch file ({error}); copy it again"

@@ -50,10 +50,12 @@ class RasterScale:
         *,
         batch_invariant: bool = True,
         visible: VisiblePrefix | None = None,
+        codes: int | None = None,
     ) -> None:
+        """`codes` are the entries of the codebook where the body's head is wider and cuts its logits to them."""
         self.body = body
         self.side = body.config.side
-        self.codebook_size = body.config.vocab
+        self.codebook_size = body.config.vocab if codes is None else codes
         self._prefix, self._unconditional, self._visible = prefix, unconditional, visible
         self._invariant = batch_invariant
 

@@ -123,6 +123,7 @@ def raster_scale(network: LlamaGenNetwork, *, batch_invariant: bool) -> RasterSc
             lambda condition: network.prefix(condition["labels_B"]),
             network.unconditional,
             batch_invariant=batch_invariant,
+            codes=network.codes,
         )
     return RasterScale(
         network,
@@ -130,6 +131,7 @@ def raster_scale(network: LlamaGenNetwork, *, batch_invariant: bool) -> RasterSc
         network.unconditional,
         batch_invariant=batch_invariant,
         visible=lambda condition: condition["visible_BP"].to(device),
+        codes=network.codes,
     )
 
 

@@ -55,12 +55,17 @@ class LlamaGenNetwork(Transformer):
     def __init__(self, config: LlamaGenConfig, side: int) -> None:
         super().__init__(body_config(config, side))
         self.kind = config.kind
+        self.codes = config.vq.codes
         self.no_class = config.classes
         self.cls_embedding = _Captions(config) if config.kind == "t2i" else _Labels(config.classes, config.dim)
 
     def prefix(self, condition: Tensor) -> Tensor:
         """Left-padded features (B, P, C) or labels (B,) -> condition slots (B, P, E)."""
         return self.cls_embedding(condition.to(self.norm.weight.device))  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits of the codes there are; a head may have more rows (docs/reports.md A7)."""
+        return super().logits(hidden)[..., : self.codes]
 
     def unconditional(self) -> Tensor:
         """Slots (1, P, E) of no caption or no class."""

@@ -9,10 +9,11 @@ from mulo_ray.models.containers import load_state
 from mulo_ray.models.llamagen.config import CONFIGS, LlamaGenConfig
 from mulo_ray.models.llamagen.family import raster_scale
 from mulo_ray.models.llamagen.network import IGNORABLE, LlamaGenNetwork, meta_network
+from mulo_ray.models.vq_sizes import VQSizes
 from tests.support.official import SETTINGS, cached_logits, official_tokens, reference, reference_file
 
 SIDE = 4
-TINY = {"dim": 32, "layers": 2, "heads": 2, "vocab": 128}
+TINY = {"dim": 32, "layers": 2, "heads": 2, "vocab": 128, "vq": VQSizes(codes=128)}
 MODELS = {
     "c2i": LlamaGenConfig(kind="c2i", scales={}, classes=10, **TINY),
     "t2i": LlamaGenConfig(kind="t2i", scales={}, caption_dim=24, **TINY),
