@@ -74,7 +74,5 @@ def test_another_codebook_has_another_fingerprint(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_of_other_sizes_is_refused() -> None:
-    with pytest.raises(
-        CheckpointError, match=r"vq_tiny\.pt does not fit .*embedding\.weight: shape \(128, 8\)"
-    ):
+    with pytest.raises(CheckpointError, match=r"vq_tiny\.pt does not fit .*embedding\.weight: shape \(128, 8\)"):
         janus_vq(VQSizes(multipliers=(1, 1), channels=32, latent=32, codes=64), reference_file("vq_tiny.pt"))
