@@ -1,7 +1,8 @@
 """What every target shares that works on drafts: lift a block, decide about it, commit it (docs/method.md section 2).
 
-Every image of a micro-batch advances by the same block of d drafter rows (all: whole-image mode). Knows no rule of
-acceptance. Shape letters: B images, M cells of one block over the batch, H W target rows and columns, h w the drafter's.
+Every image of a micro-batch advances by the same block of d drafter rows (all: whole-image mode).
+Shape letters: B images, M cells of one block over the batch, H W target rows and columns, h w the drafter's. Knows no
+rule of acceptance.
 """
 
 import time

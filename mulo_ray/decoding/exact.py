@@ -1,9 +1,9 @@
 """Exact verification for MuLo-SD: a lifted draft as guesses that the target's own draws confirm or replace.
 
-Coupled Jacobi decoding (docs/method.md section 5). A cell is accepted when its guess is what its keyed noise draws from
-the target's distribution; the first other one is replaced by that draw, which is final, because everything before it is.
-Draws of later cells were made under a wrong context: they are better guesses, nothing more. So in float32 the tokens
-are those of plain decoding, whatever the draft. A window bounds the queries of a forward.
+Coupled Jacobi decoding (docs/method.md section 5). A cell is accepted when its guess is what its keyed noise draws
+from the target's distribution; the first other one is replaced by that draw, which is final, because everything before
+it is. Draws of later cells were made under a wrong context: they are better guesses, nothing more. So in float32 the
+tokens are those of plain decoding, whatever the draft. A window bounds the queries of a forward.
 Shape letters: B images, W window cells. Knows no model.
 """
 

@@ -83,8 +83,8 @@ def test_a_perfect_draft_takes_one_forward_a_window_and_rows_differ():
     target = exact(pair, GUIDED, window=8, renew=False, resampler=Scripted(draft.view(3, 8, 8)))
     got = generate(target, pair.drafter(GUIDED), req)
     assert torch.equal(got.tokens_BHW.flatten(1), truth)
-    # 8 windows; two whole ones, then one cell more each time after five right ones; every forward gains two cells
-    assert [image.forwards_target for image in got.stats] == [1 + 8, 1 + 2 + 43, 1 + 64]
+    # eight windows; two windows, five cells and a replaced one, then 42 replaced; a replaced one, then two at a time
+    assert [image.forwards_target for image in got.stats] == [1 + 8, 1 + 2 + 1 + 42, 1 + 1 + 32]
     assert [image.accepted for image in got.stats] == [64, 21, 32]
     for i in range(3):
         alone = exact(pair, GUIDED, window=8, renew=False, resampler=Scripted(draft[i : i + 1].view(1, 8, 8)))
