@@ -5,10 +5,12 @@ in the next forward that can see them, so that no key outlives its token and no 
 Shape letters: B images, N cells, M cells of one call, V codebook entries. Knows no schedule and no rule.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
-from mulo_ray.decoding.interfaces import Queries, Request, Scale
+from mulo_ray.decoding.interfaces import FeatureScale, Queries, Request, Scale
 from mulo_ray.decoding.sampling import Sampling, sample
 
 
@@ -58,8 +60,42 @@ class Canvas:
         logits_MV = self.cache.first_logits_BV[rows_M]
         if len(fed_rows) + len(extra_rows) == 0:
             return logits_MV
-        out = self._feed(torch.cat([fed_rows, extra_rows]), torch.cat([fed_cells, extra_cells]))
+        rows, cells = torch.cat([fed_rows, extra_rows]), torch.cat([fed_cells, extra_cells])
+        out = self._feed(rows, cells, answers=len(fed_rows))
         return torch.where(later_M[:, None], out[torch.cumsum(later_M, 0) - 1], logits_MV)
+
+    def explore(self, rows_B: Tensor, cells_B: Tensor, branches: Queries) -> tuple[Tensor, Tensor]:
+        """One forward for a cell of each of some images, as `predict`, and for branches that hang on it.
+
+        Branches need slots and sights of their own and leave nothing behind. Cells from 1 on, one per image, all before
+        them drawn. Returns logits (cells first, then branches) and hidden states (G, M, E) in that order.
+        """
+        assert branches.slots_M is not None, "branches borrow slots"
+        assert branches.seen_MN is not None, "branches see each their own path"
+        scale = cast(FeatureScale, self.scale)
+        last_B = self.tokens_BN.new_full((self.batch,), -1).scatter(0, rows_B, cells_B)
+        extra_BN = self.stale_BN & (self._every_N < last_B[:, None])
+        extra_BN[rows_B, cells_B - 1] = False
+        extra_rows, extra_cells = extra_BN.nonzero(as_tuple=True)
+        plain_rows, plain_cells = torch.cat([rows_B, extra_rows]), torch.cat([cells_B - 1, extra_cells])
+        plain_tokens, seen_MN = self.tokens_BN[plain_rows, plain_cells], self._every_N < plain_cells[:, None]
+        at = len(rows_B)
+
+        def join(plain_M: Tensor, branches_M: Tensor) -> Tensor:
+            return torch.cat([plain_M[:at], branches_M, plain_M[at:]])
+
+        queries = Queries(
+            rows_M=join(plain_rows, branches.rows_M),
+            cells_M=join(plain_cells, branches.cells_M),
+            tokens_M=join(plain_tokens, branches.tokens_M),
+            slots_M=join(plain_cells, branches.slots_M),
+            seen_MN=join(seen_MN, branches.seen_MN),
+            answers=at + len(branches.rows_M),
+        )
+        logits_MV, hidden_GME = scale.forward_features(self.cache, queries)
+        self.stale_BN[plain_rows, plain_cells] = False
+        self._count(queries.rows_M)
+        return logits_MV, hidden_GME[:, : queries.answers]
 
     def draw(self, rows_M: Tensor, cells_M: Tensor, logits_MV: Tensor) -> None:
         """Sample the cells from their logits with their own noise, and place them."""
@@ -69,26 +105,29 @@ class Canvas:
         """Feed every stale cell, so that the cache equals one built from the tokens (docs/method.md: oracle 5)."""
         rows, cells = self.stale_BN.nonzero(as_tuple=True)
         if len(rows):
-            self._feed(rows, cells)
+            self._feed(rows, cells, answers=0)
 
     def grid_BHW(self) -> Tensor:
         """The tokens as (B, side, side)."""
         return self.tokens_BN.view(self.batch, self.scale.side, self.scale.side)
 
-    def _feed(self, rows_M: Tensor, cells_M: Tensor) -> Tensor:
+    def _feed(self, rows_M: Tensor, cells_M: Tensor, answers: int | None = None) -> Tensor:
         tokens_M = self.tokens_BN[rows_M, cells_M]
         filled_M = self.filled_BN[rows_M, cells_M]
         visible_BN = None
         if not bool(self.filled_BN.all()):  # a wavefront over an empty grid
             tokens_M = torch.where(filled_M, tokens_M, self._surrogate(rows_M, cells_M))
             visible_BN = self.filled_BN
-        queries = Queries(rows_M=rows_M, cells_M=cells_M, tokens_M=tokens_M)
+        queries = Queries(rows_M=rows_M, cells_M=cells_M, tokens_M=tokens_M, answers=answers)
         logits_MV = self.scale.forward(self.cache, queries, visible_BN)
         self.stale_BN[rows_M, cells_M] = False
+        self._count(rows_M)
+        return logits_MV
+
+    def _count(self, rows_M: Tensor) -> None:
         counts_B = torch.bincount(rows_M, minlength=self.batch)
         self.queries_B += counts_B
         self.forwards_B += counts_B > 0
-        return logits_MV
 
     def _surrogate(self, rows_M: Tensor, cells_M: Tensor) -> Tensor:
         """For a cell not drawn yet: the newest token before it in raster order. Only its own query sees its key."""

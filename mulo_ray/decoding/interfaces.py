@@ -5,7 +5,7 @@ Shape letters: B images, M queries of one forward, N cells of a grid, V codebook
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -27,18 +27,24 @@ class Request:
 class Queries:
     """The inputs of one forward, ragged over the batch: query m feeds token m of cell m of image m.
 
-    Feeding writes the keys and values of that cell's slot and predicts the next cell in raster order.
+    Feeding writes the keys and values of that cell's slot and predicts the next cell in raster order. A branch of a
+    draft tree instead borrows the slot of a later cell, where nothing lies yet, and says which slots it sees.
     """
 
     rows_M: Tensor
     cells_M: Tensor
     tokens_M: Tensor
+    slots_M: Tensor | None = None  # cell slots to write; None: each cell's own
+    seen_MN: Tensor | None = None  # bool; cell slots seen beside a query's own; None: all up to its own
+    answers: int | None = None  # logits are wanted of the first so many only; None: of all
 
 
 class Cache(Protocol):
-    """Keys and values of B images at one scale, addressed by slot; made by `Scale.start`."""
+    """Keys and values of B images at one scale, addressed by slot; made by `Scale.start`. G guidance halves (1 or 2),
+    E width."""
 
     first_logits_BV: Tensor  # guided logits of cell 0, from the prefill
+    first_hidden_GBE: Tensor  # the hidden states behind them, before the final norm
 
 
 class Scale(Protocol):
@@ -56,6 +62,28 @@ class Scale(Protocol):
         `visible_BN` (bool) hides slots that hold nothing yet; a query always sees itself and the prefix.
         None: all cells before the query are visible.
         """
+
+
+class FeatureScale(Scale, Protocol):
+    """A scale that also shows its hidden states, for heads that draft from them."""
+
+    def forward_features(
+        self, cache: Cache, queries: Queries, visible_BN: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `forward`; beside the logits_MV the hidden states (G, M, E) before the final norm, of the answers too."""
+
+
+class DraftHead(Protocol):
+    """A small network that guesses the next token from the token before it and the target's hidden state that drew it.
+
+    Where no true hidden state exists yet (inside a draft), its own guess of it is fed back.
+    """
+
+    def start(self, batch: int, guidance: float, spare: int) -> Any:
+        """An empty cache for B images, with `spare` slots behind those of the cells."""
+
+    def forward(self, cache: Any, queries: Queries, hidden_GME: Tensor) -> tuple[Tensor, Tensor]:
+        """Guided logits_MV of each query's next cell, and the guessed hidden states (G, M, E) behind them."""
 
 
 class Resampler(Protocol):

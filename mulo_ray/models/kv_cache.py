@@ -22,6 +22,11 @@ class KVCache:
         self.keys_RSAD[layer].index_put_((rows_M, slots_M), keys_MAD)
         self.values_RSAD[layer].index_put_((rows_M, slots_M), values_MAD)
 
+    def write_slot(self, layer: int, slot: int, keys_RAD: Tensor, values_RAD: Tensor) -> None:
+        """Store every row's key and value at one slot."""
+        self.keys_RSAD[layer][:, slot] = keys_RAD
+        self.values_RSAD[layer][:, slot] = values_RAD
+
     def write_prefix(self, layer: int, keys_RPAD: Tensor, values_RPAD: Tensor) -> None:
         """Store the condition's keys and values at slots 0..P-1 of every row."""
         prefix = keys_RPAD.shape[1]
