@@ -14,6 +14,7 @@ STAGES = {
     "data": commands.data,
     "tokenizer": commands.tokenizer,
     "scale": commands.scale,
+    "rescaler": commands.rescaler,
     "publish": commands.publish,
     "smoke": commands.smoke,
 }

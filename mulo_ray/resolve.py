@@ -51,6 +51,7 @@ def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
         decoding=dataclasses.replace(config.decoding, **settings),
     )
     _check_cells(resolved, card)
+    _check_upsampler(resolved, card)
     return resolved
 
 
@@ -108,3 +109,16 @@ def _check_cells(config: JobConfig, card: FamilyCard) -> None:
                 f"--rows-per-cycle must divide the drafter's {side} rows ({divisors}) or be 0, the whole image, "
                 f"got {decoding.rows_per_cycle}"
             )
+
+
+def _check_upsampler(config: JobConfig, card: FamilyCard) -> None:
+    """Learned samplers exist for some ratios only."""
+    if config.decoding.upsampler != "latent" or config.model.drafter_px is None or config.model.target_px is None:
+        return
+    ratio = config.model.target_px // config.model.drafter_px
+    if ratio not in card.learned_ratios:
+        known = ", ".join(str(r) for r in card.learned_ratios) or "none"
+        raise UsageError(
+            f"--upsampler latent needs trained samplers of ratio {ratio}; family {card.name} has {known}: "
+            "use --upsampler pixel, or train them (jobs/train.py rescaler)"
+        )

@@ -26,7 +26,7 @@ class VQConfig:
     decoder_blocks: int = 5
 
 
-class _Norm(nn.Module):
+class Norm(nn.Module):
     """RMS over the channels of each position: local, so a picture's corner does not change its other corner."""
 
     def __init__(self, channels: int) -> None:
@@ -37,10 +37,12 @@ class _Norm(nn.Module):
         return x * torch.rsqrt(x.square().mean(1, keepdim=True) + 1e-5) * self.weight[:, None, None]
 
 
-class _Residual(nn.Module):
+class Residual(nn.Module):
+    """x + two 3 x 3 convolutions of the normalised x."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.norm = _Norm(channels)
+        self.norm = Norm(channels)
         self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
 
@@ -59,20 +61,20 @@ class VQ(nn.Module):
         self.encoder = nn.Sequential(
             nn.PixelUnshuffle(_UNSHUFFLE),
             nn.Conv2d(pixels, config.wide, 3, padding=1),
-            *(_Residual(config.wide) for _ in range(config.blocks)),
+            *(Residual(config.wide) for _ in range(config.blocks)),
             nn.Conv2d(config.wide, config.deep, 4, stride=2, padding=1),
-            *(_Residual(config.deep) for _ in range(config.encoder_blocks)),
-            _Norm(config.deep),
+            *(Residual(config.deep) for _ in range(config.encoder_blocks)),
+            Norm(config.deep),
             nn.Conv2d(config.deep, config.code_dim, 1),
         )
         self.codebook = nn.Parameter(F.normalize(torch.randn(config.codebook_size, config.code_dim), dim=-1))
         self.decoder = nn.Sequential(
             nn.Conv2d(config.code_dim, config.deep, 3, padding=1),
-            *(_Residual(config.deep) for _ in range(config.decoder_blocks)),
+            *(Residual(config.deep) for _ in range(config.decoder_blocks)),
             nn.Conv2d(config.deep, config.wide * 4, 3, padding=1),
             nn.PixelShuffle(2),
-            *(_Residual(config.wide) for _ in range(config.blocks + 1)),
-            _Norm(config.wide),
+            *(Residual(config.wide) for _ in range(config.blocks + 1)),
+            Norm(config.wide),
             nn.Conv2d(config.wide, pixels, 3, padding=1),
             nn.PixelShuffle(_UNSHUFFLE),
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from mulo_ray.errors import RunError, UsageError
+from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.vq import VQ
 from mulo_ray.training import emoji_sources, image_sets, pictures
 from mulo_ray.training.checkpoints import Checkpoint
@@ -18,6 +19,8 @@ from mulo_ray.training.distributed import Training, run_here, run_on_ray
 from mulo_ray.training.folders import Folder
 from mulo_ray.training.pictures import SIZES_PX, load_pictures
 from mulo_ray.training.publish import publish as write_family
+from mulo_ray.training.rescaler_losses import LossName
+from mulo_ray.training.rescalers import RescalerStage
 from mulo_ray.training.scales import ScaleStage
 from mulo_ray.training.shapes import draw_shapes
 from mulo_ray.training.stages import Stage
@@ -104,6 +107,23 @@ def scale(
     _train(options, steps, build, fresh=options.fresh or start_from_px is not None)
 
 
+def rescaler(
+    options: TrainOptions,
+    low_px: int,
+    px: int,
+    loss: LossName = "pixels",
+    steps: int = 2000,
+    batch: int = 32,
+    lr: float = 2e-3,
+) -> None:
+    """Train the learned samplers between two sizes; `distil` needs the trained scale of PX."""
+    if px % low_px or px <= low_px:
+        raise UsageError(f"--px must be a whole multiple of --low-px, got {px} and {low_px}")
+    build = functools.partial(build_rescaler, options, low_px, px, loss, batch, lr)
+    build()
+    _train(options, steps, build)
+
+
 def publish(options: TrainOptions, out: Path = PACKAGE_WEIGHTS) -> None:
     """Write float16 weights, word list and card of all trained stages into the package (or OUT)."""
     print(json.dumps(write_family(options.folder / "data", options.place, out), indent=2))
@@ -149,6 +169,23 @@ def build_scale(options: TrainOptions, px: int, batch: int, lr: float, start_fro
     return stage
 
 
+def build_rescaler(options: TrainOptions, low_px: int, px: int, loss: LossName, batch: int, lr: float) -> RescalerStage:
+    """The stage as a worker builds it."""
+    torch.set_num_threads(options.threads)
+    vq = load_tokenizer(options.place)
+    sets = {size: load_pictures(options.folder / "data", size) for size in (low_px, px)}
+    low, high = (tokenise(vq, shown, options.folder) for shown in sets.values())
+    teacher: EmojiNetwork | None = None
+    if loss == "distil":
+        teacher = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
+        teacher.load_state_dict(scale_weights(options.place, px))
+        teacher.requires_grad_(False).eval()
+    records = sets[px].records
+    return RescalerStage(
+        low, high, records, vq, ratio=px // low_px, loss=loss, teacher=teacher, batch=batch, lr=lr, seed=options.seed
+    )
+
+
 def _train(options: TrainOptions, steps: int, build: Callable[[], Stage], *, fresh: bool = False) -> None:
     training = Training(
         stage=build,
@@ -165,6 +202,6 @@ def _train(options: TrainOptions, steps: int, build: Callable[[], Stage], *, fre
 
 def _open(options: TrainOptions, fresh: bool, stage: Stage) -> Checkpoint:
     """Published weights are a start only for a stage on the published tokenizer."""
-    tokenizer = stage.tokenizer if isinstance(stage, ScaleStage) else None
+    tokenizer = stage.tokenizer if isinstance(stage, ScaleStage | RescalerStage) else None
     published = None if fresh else published_weights(stage.network, stage.name, tokenizer)
     return Checkpoint(options.place, stage.name, every_s=options.save_every_s, published=published)

@@ -48,6 +48,11 @@ def publish(data: Path, checkpoints: str | Path, folder: Path) -> dict[str, Any]
         entry = _write(place, f"scale-{px}", folder, old.get("scales", {}).get(str(px), {}))
         if entry:
             card["scales"][str(px)] = {**entry, "side": px // 8}
+    card["rescalers"] = dict(old.get("rescalers", {}))
+    for ratio in (2, 4):
+        entry = _write(place, f"rescaler-x{ratio}", folder, {})
+        if entry:
+            card["rescalers"][str(ratio)] = entry
     if not card["tokenizer"]:
         raise UsageError(f"nothing to publish: {checkpoints} holds no trained tokenizer; run that stage first")
     records = load_pictures(data, 32).records

@@ -27,7 +27,9 @@ def read_card(name: str, weights: str | None) -> FamilyCard:
         ) from error
     digest = hashlib.sha256()
     size = 0
-    for file in [data["tokenizer"]["file"], *(scale["file"] for scale in data["scales"].values())]:
+    rescalers = data.get("rescalers", {})
+    parts = [data["tokenizer"], *data["scales"].values(), *rescalers.values()]
+    for file in [part["file"] for part in parts]:
         path = folder / file
         if not path.is_file():
             raise CheckpointError(
@@ -44,6 +46,7 @@ def read_card(name: str, weights: str | None) -> FamilyCard:
         default_pair=(drafter_px, target_px),
         defaults=data["defaults"],
         pair_defaults=data.get("pair_defaults", {}),
+        learned_ratios=tuple(sorted(int(ratio) for ratio in rescalers)),
         weights_fingerprint=digest.hexdigest()[:16],
         role_bytes=700 * 2**20 + 4 * size,
         loader="mulo_ray.models.emoji.family:EmojiFamily",

@@ -10,7 +10,9 @@ from mulo_ray.errors import CheckpointError
 from mulo_ray.models.catalog import FamilyCard
 from mulo_ray.models.checkpoint import fill, load_tensors
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
+from mulo_ray.models.emoji.rescaler import load_rescaler
 from mulo_ray.models.emoji.tokenizer import load_vq
+from mulo_ray.models.latent_rescaler import LatentResampler
 from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.rescaler import NearestResampler, PixelResampler
 from mulo_ray.models.text import condition_ids, prompt_used
@@ -50,9 +52,11 @@ class EmojiFamily:
         return {"ids_BPG": condition_ids(texts_used)}
 
     def resampler(self, name: str, ratio: int) -> Resampler:
-        """`pixel` or `nearest`."""
+        """`pixel`, `nearest`, or `latent` where the card lists the ratio."""
         if name == "nearest":
             return NearestResampler(ratio)
+        if name == "latent":
+            return LatentResampler(load_rescaler(self._card.folder, ratio).to(self._device), self.codebook_VD)
         return PixelResampler(self.vq, ratio)
 
     @torch.inference_mode()
