@@ -97,7 +97,7 @@ class DecoderOptions:
     """d: drafter rows per cycle; 0 is the whole image."""
     zipar_window: int | None = _pixel_field(None)
     """s: ZipAR window of drafting, islands and the zipar decoder; 0 is plain raster order."""
-    upsampler: Literal["pixel", "nearest"] | None = _pixel_field(None)
+    upsampler: Literal["pixel", "nearest", "latent"] | None = _pixel_field(None)
     """How draft tokens are lifted to the target's grid."""
     refresh_cache: bool | None = _pixel_field(None)
     """One more target forward per cycle, so that later rows see final tokens."""

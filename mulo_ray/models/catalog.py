@@ -36,6 +36,7 @@ class FamilyCard:
     pair_defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
     weights_fingerprint: str
     role_bytes: int  # memory of one role: weights in float32, caches of a micro-batch of 16 and the libraries
+    learned_ratios: tuple[int, ...] = ()  # ratios with trained `latent` samplers
     loader: str = ""  # "module:Class", called with (card, device) where the networks are to live
     checker: str = ""  # "module:function", called with (card, sides in pixels) before anything starts
     config: Any = None  # the family's own configuration, where files do not state theirs

@@ -24,7 +24,8 @@ BUCKETS = 4096
 
 _STOP = frozenset(
     "a an the of with and or in on at to by for from is are was be being it its this that there some very two three "
-    "near next up his her their while as into over picture image photo emoji icon drawing style sitting standing holding".split()
+    "near next up his her their while as into over picture image photo emoji icon drawing style sitting standing "
+    "holding".split()
 )
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
