@@ -22,7 +22,7 @@ _LIBRARIES = ("torch", "ray", "numpy", "pillow", "safetensors")
 def claim_run(store: Store, resolved: dict[str, Any], pixels: dict[str, Any], pixel_hash: str) -> bool:
     """Make `store` hold this run: True when it is new, False when it holds the same one already.
 
-    `resolved` is the whole config, `pixels` the fields that decide image bytes, `pixel_hash` their hash.
+    A run that made no image, because it was refused or stopped before, gives way to another. `resolved` is the whole config, `pixels` the fields that decide image bytes, `pixel_hash` their hash.
     Raises ResumeError naming every field that differs, StorageError when run.json is not readable.
     """
     mine = {
@@ -37,6 +37,9 @@ def claim_run(store: Store, resolved: dict[str, Any], pixels: dict[str, Any], pi
         return True
     theirs = _read(store)
     if theirs.get("pixel_hash") != pixel_hash:
+        if not store.list("images/"):
+            store.put(RUN_FILE, text.encode())
+            return True
         raise ResumeError(_refusal(store, theirs, json.loads(text)))
     old, new = theirs.get("versions", {}), mine["versions"]
     if old != new:

@@ -63,6 +63,7 @@ def test_another_run_is_refused_with_every_field(tmp_path: Path) -> None:
     """reports D7: a changed config names its fields with both values."""
     store = Store(str(tmp_path))
     claim_run(store, {}, PIXELS, "aa")
+    store.put("images/a-0.png", b"made under aa")
     with pytest.raises(ResumeError) as caught:
         claim_run(store, {}, {**PIXELS, "seed": 7, "sizes": (32, 64), "new": True}, "bb")
     said = str(caught.value)
@@ -70,6 +71,14 @@ def test_another_run_is_refused_with_every_field(tmp_path: Path) -> None:
     assert "temperature" not in said
     assert "sizes" not in said  # a tuple is a list in JSON
     assert "another --output" in said
+
+
+def test_a_run_that_made_nothing_gives_way(tmp_path: Path) -> None:
+    """One refused before its first image (too few devices, say) must not hold the output against a corrected one."""
+    store = Store(str(tmp_path))
+    claim_run(store, {"n": 1}, PIXELS, "aa")
+    assert claim_run(store, {"n": 2}, {**PIXELS, "seed": 7}, "bb") is True
+    assert json.loads(store.get("run.json"))["pixel_hash"] == "bb"
 
 
 def test_a_torn_run_file_is_named(tmp_path: Path) -> None:

@@ -62,10 +62,11 @@ def test_a_run_its_repetition_and_its_counts(tmp_path: Path, capsys: pytest.Capt
 
 def test_another_seed_does_not_continue_a_run(tmp_path: Path) -> None:
     """reports D7: other pixels are refused by the name of the field; more groups or another batch size are not."""
-    run(config(tmp_path / "out"), [], engine=stub_engine())
+    run(config(tmp_path / "out"), prompts("a"), engine=stub_engine())
     with pytest.raises(ResumeError, match="seed"):
-        run(config(tmp_path / "out", seed=1), [], engine=stub_engine())
-    run(config(tmp_path / "out", in_flight=1, groups=2), [], engine=stub_engine())
+        run(config(tmp_path / "out", seed=1), prompts("a"), engine=stub_engine())
+    again = run(config(tmp_path / "out", in_flight=1, groups=2), prompts("a"), engine=stub_engine())
+    assert (again.made, again.done_before) == (0, 1)
 
 
 def test_a_resume_without_batch_invariance_meets_the_same_company(tmp_path: Path) -> None:
