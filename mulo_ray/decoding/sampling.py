@@ -74,6 +74,20 @@ def draw(log_probabilities_MV: Tensor, noise_MV: Tensor) -> Tensor:
     return (log_probabilities_MV + noise_MV).argmax(-1)
 
 
+def scores(
+    logits_MV: Tensor, sampling: Sampling, seeds_M: Tensor, side: int, cells_M: Tensor, attempt: int = 0
+) -> Tensor:
+    """What `sample` takes the argmax of, (M, V): log p + noise; greedy, the logits themselves."""
+    if sampling.greedy:
+        return logits_MV.float()
+    return log_probabilities(logits_MV, sampling) + gumbel(seeds_M, side, cells_M, logits_MV.shape[-1], attempt)
+
+
+def uniform(seeds_M: Tensor, side: int, cells_M: Tensor, attempt: int) -> Tensor:
+    """One number in (0, 1) per cell (M,), float32, from the same generator."""
+    return gumbel(seeds_M, side, cells_M, 1, attempt)[:, 0].neg().exp().neg().exp()
+
+
 def sample(
     logits_MV: Tensor, sampling: Sampling, seeds_M: Tensor, side: int, cells_M: Tensor, attempt: int = 0
 ) -> Tensor:
