@@ -46,6 +46,28 @@ def test_converted_files_are_the_same_family(folder: Path, tmp_path: Path) -> No
     assert torch.equal(before.body.output.weight, after.body.output.weight)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "head_size"), [({"dim": 80, "heads": 4}, 20), ({"dim": 48, "layers": 1, "heads": 6}, 8)]
+)
+def test_other_sizes_in_other_containers_load(tmp_path: Path, sizes: dict[str, int], head_size: int) -> None:
+    """Bare and `module` files, a distributed wrapper, a stride of four: whatever family.json states."""
+    vq = VQSizes(multipliers=(1, 1, 2), channels=32, latent=32, codes=48, res_blocks=1)
+    write_tiny_llamagen(tmp_path, replaced(**sizes, vocab=48, vq=vq))
+    low, high = (torch.load(tmp_path / name, weights_only=False)["model"] for name in ("low.pt", "high.pt"))
+    torch.save({f"module.{name}": value for name, value in low.items()}, tmp_path / "low.pt")
+    torch.save({"module": high}, tmp_path / "high.pt")
+    card = read_card(FAMILY, str(tmp_path))
+    check_weights(card, SIDES)
+    family = load_family(card, "cpu")
+    scale = family.scale(8, batch_invariant=False)
+    assert (scale.side, scale.codebook_size, scale.body.config.head_dim) == (2, 48, head_size)
+    assert torch.equal(scale.body.output.weight, low["output.weight"])
+    tokens = torch.randint(48, (1, 2, 2), generator=torch.Generator().manual_seed(1))
+    lifted = family.resampler("pixel", 2).up(tokens)
+    assert lifted.shape == (1, 4, 4)
+    assert family.pixels(lifted).shape == (1, 16, 16, 3)
+
+
 def test_the_fingerprint_is_that_of_the_contents(folder: Path, tmp_path: Path) -> None:
     first = read_card(FAMILY, str(folder)).weights_fingerprint
     assert read_card(FAMILY, str(folder)).weights_fingerprint == first

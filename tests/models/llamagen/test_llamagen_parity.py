@@ -73,3 +73,28 @@ def test_probabilities_after_the_filters(kind: str) -> None:
     found = log_probabilities(cached_logits(scale, cache, tokens, [15]).flatten(0, 1), sampling).exp()
     expected = outputs["sample_cfg_topk_topp_temp_probs"].flatten(0, 1)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("guidance", [0.0, 0.5, 1.0, 1.0001, 7.5])
+@pytest.mark.parametrize("kind", ["c2i", "t2i"])
+def test_every_guidance_follows_the_formula(kind: str, guidance: float) -> None:
+    """docs/reports.md A9: the official code treats 0 and 0.5 as off; here they mean what they say."""
+    scale, outputs = raster_scale(network_of(kind), batch_invariant=True), reference(f"gpt_{kind}_lo")
+    cache = scale.start(condition_of(kind, outputs), guidance)
+    found = cached_logits(scale, cache, outputs["tf_tokens"].long(), [15])
+    conditional, unconditional = outputs["tf_logits_cond"], outputs["tf_logits_uncond"]
+    expected = unconditional + guidance * (conditional - unconditional)
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+    if guidance == 1.0:
+        assert len(cache.kv.keys_RSAD[0]) == len(found)  # half the work: no unconditional rows
+
+
+def test_temperature_acts() -> None:
+    """reports A9: hot draws differ from the likeliest codes, cold ones are those."""
+    scale, outputs = raster_scale(network_of("t2i"), batch_invariant=True), reference("gpt_t2i_lo")
+    condition, greedy = condition_of("t2i", outputs), outputs["greedy_cfg7.5_tokens"].long()
+    cold = official_tokens(scale, condition, Sampling(guidance=7.5, temperature=1e-6), 3)
+    hot = official_tokens(scale, condition, Sampling(guidance=7.5, temperature=5.0), 3)
+    assert torch.equal(cold, greedy)
+    assert not torch.equal(hot, greedy)
+    assert len(hot.unique()) > 8
