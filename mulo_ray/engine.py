@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mulo_ray.config import JobConfig, ModelOptions
+from mulo_ray.errors import CheckpointError
 from mulo_ray.models.catalog import FamilyCard, check_weights, read_card
 from mulo_ray.models.plan import Load, plan_lines, role_plans
 from mulo_ray.workers.roles import DrafterRole, Roles, TargetRole
@@ -54,7 +55,8 @@ class Engine:
 
 def family_engine(model: ModelOptions) -> Engine:
     """The engine of a family of mulo_ray.models. Raises UsageError or CheckpointError, in seconds."""
-    return Engine(card=read_card(model.family, model.weights), roles=_family_roles)
+    card = read_card(model.family, model.weights)
+    return Engine(card=card, roles=functools.partial(_family_roles, card.weights_fingerprint))
 
 
 def memory_load(config: JobConfig) -> Load:
@@ -71,34 +73,40 @@ def memory_load(config: JobConfig) -> Load:
     )
 
 
-def _family_roles(config: JobConfig) -> Roles:
+def _family_roles(fingerprint: str, config: JobConfig) -> Roles:
     needs_drafter = config.decoding.decoder == "mulo"
     return Roles(
-        target=functools.partial(build_target, config),
-        drafter=functools.partial(build_drafter, config) if needs_drafter else None,
+        target=functools.partial(build_target, config, fingerprint),
+        drafter=functools.partial(build_drafter, config, fingerprint) if needs_drafter else None,
     )
 
 
-def build_target(config: JobConfig, device: str) -> TargetRole:
-    """Load the target in this process; "cpu" or "cuda"."""
+def build_target(config: JobConfig, fingerprint: str, device: str) -> TargetRole:
+    """Load the target in this process; "cpu" or "cuda". Its weights must be those of the driver's fingerprint."""
     from mulo_ray.models import roles
 
-    _refuse_what_cannot_fit(config, "target", device)
+    _check_here(config, fingerprint, "target", device)
     return roles.build_target(_spec(config, device))
 
 
-def build_drafter(config: JobConfig, device: str) -> DrafterRole:
-    """Load the drafter in this process; "cpu" or "cuda"."""
+def build_drafter(config: JobConfig, fingerprint: str, device: str) -> DrafterRole:
+    """Load the drafter in this process; "cpu" or "cuda". Its weights must be those of the driver's fingerprint."""
     from mulo_ray.models import roles
 
-    _refuse_what_cannot_fit(config, "drafter", device)
+    _check_here(config, fingerprint, "drafter", device)
     return roles.build_drafter(_spec(config, device))
 
 
-def _refuse_what_cannot_fit(config: JobConfig, role: str, device: str) -> None:
+def _check_here(config: JobConfig, fingerprint: str, role: str, device: str) -> None:
+    """The weights this node has are the driver's, and there is room for them."""
     from mulo_ray.models.device_memory import refuse_what_cannot_fit
 
     card = read_card(config.model.family, config.model.weights)
+    if card.weights_fingerprint != fingerprint:
+        raise CheckpointError(
+            f"the weights of {card.name} on this node ({card.folder}, {card.weights_fingerprint}) are not those on the "
+            f"driver's ({fingerprint}): give all nodes the same files, or a URI"
+        )
     refuse_what_cannot_fit(card, role, memory_load(config), device)
 
 

@@ -65,7 +65,7 @@ def role_plans(card: FamilyCard, load: Load, device: str) -> list[RolePlan]:
     if memory is None:
         raise UsageError(f"family {card.name} is small and needs no memory plan")
     number, target = _NUMBER_BYTES[device], memory.scales[load.target_px]
-    queries = {"ar": 1, "zipar": target.side, "mulo": target.side**2}[load.decoder]
+    queries = 1 if load.decoder == "ar" else target.side
     plans = []
     if load.drafter_px is not None:
         drafter = memory.scales[load.drafter_px]

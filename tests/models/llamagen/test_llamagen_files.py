@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions
+from mulo_ray.engine import family_engine
 from mulo_ray.errors import CheckpointError, PromptError, UsageError
 from mulo_ray.models.catalog import check_weights, read_card
 from mulo_ray.models.convert import convert
 from mulo_ray.models.family import load_family
 from mulo_ray.models.llamagen.config import ScaleFiles
 from mulo_ray.models.vq_sizes import VQSizes
+from mulo_ray.resolve import resolve
 from tests.support.tiny_llamagen import CONFIG, FAMILY, replaced, rewrite_card, write_tiny_llamagen
 
 SIDES = {8, 16}
@@ -77,6 +80,16 @@ def test_the_fingerprint_is_that_of_the_contents(folder: Path, tmp_path: Path) -
     content[len(content) // 2] ^= 1
     (folder / "high.pt").write_bytes(content)
     assert read_card(FAMILY, str(folder)).weights_fingerprint != first
+
+
+def test_a_node_with_other_weights_refuses(folder: Path) -> None:
+    """The driver's fingerprint goes with the roles; a node whose folder of that name holds other files says so."""
+    model = ModelOptions(family=FAMILY, weights=str(folder))
+    engine = family_engine(model)
+    roles = engine.roles(resolve(JobConfig(model=model, decoding=DecoderOptions(decoder="ar")), engine.card))
+    write_tiny_llamagen(folder, replaced(layers=1))
+    with pytest.raises(CheckpointError, match=r"on this node .* are not those on the driver's"):
+        roles.target("cpu")
 
 
 def test_a_missing_scale_is_named_only_when_it_is_used(folder: Path) -> None:
