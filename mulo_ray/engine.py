@@ -43,7 +43,7 @@ class Engine:
         if self.card.memory is None:
             return []
         load = memory_load(config)
-        return plan_lines(role_plans(self.card, load, device), load, None)
+        return plan_lines(role_plans(self.card, load, device), load, device, None)
 
     def role_bytes(self, config: JobConfig) -> int:
         """Memory of the largest role of a resolved config on a CPU."""

@@ -84,8 +84,9 @@ def fill_random(module: nn.Module, seed: str, dtype: torch.dtype = torch.float32
 
     A matrix has deviation 1 / sqrt(inputs), so that values keep their size from layer to layer.
     """
-    made = {name: _random(f"{seed}/{name}", value, dtype) for name, value in module.state_dict().items()}
-    fill(module, made, "random weights", dtype)
+    made = {name: _random(f"{seed}/{name}", value).to(dtype) for name, value in module.state_dict().items()}
+    module.load_state_dict(made, assign=True)
+    module.requires_grad_(False).eval()
 
 
 def parameter_count(module: nn.Module) -> int:
@@ -93,11 +94,11 @@ def parameter_count(module: nn.Module) -> int:
     return sum(value.numel() for value in module.state_dict().values())
 
 
-def _random(seed: str, like: Tensor, dtype: torch.dtype) -> Tensor:
+def _random(seed: str, like: Tensor) -> Tensor:
     if like.ndim < 2:
         return torch.zeros(like.shape) if seed.endswith("bias") else torch.ones(like.shape)
     generator = torch.Generator().manual_seed(zlib.crc32(seed.encode()))
-    return torch.randn(like.shape, generator=generator).div_(math.sqrt(like[0].numel())).to(dtype)
+    return torch.randn(like.shape, generator=generator).div_(math.sqrt(like[0].numel()))
 
 
 def _owned(value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,10 +1,6 @@
 """The one place that says in which precision a network of the big families runs on a device. Knows no network."""
 
-import logging
-
 import torch
-
-log = logging.getLogger(__name__)
 
 
 def network_dtype(device: str | torch.device) -> torch.dtype:
@@ -15,8 +11,3 @@ def network_dtype(device: str | torch.device) -> torch.dtype:
     if torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         return torch.bfloat16
     return torch.float32
-
-
-def network_bytes(device_kind: str) -> int:
-    """Bytes of one number of a network on "cpu" or "cuda", for plans made where there is no such device."""
-    return 2 if device_kind == "cuda" else 4

@@ -19,7 +19,8 @@ from mulo_ray.types import ExitCode
 GIB = 2**30
 LIBRARY_BYTES = GIB
 """The driver's context on a GPU, torch and its workspaces."""
-_NUMBER_BYTES = {"cuda": 2, "cpu": 4}  # bfloat16, float32: mulo_ray.models.dtypes
+_NUMBER_BYTES = {"cuda": 2, "cpu": 4}
+_PRECISION = {"cuda": "bfloat16", "cpu": "float32"}  # as mulo_ray.models.dtypes has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +89,10 @@ def _role(name: str, scale: ScaleMemory, queries: int, number: int, guided: bool
     )
 
 
-def plan_lines(plans: Sequence[RolePlan], load: Load, memory: int | None) -> list[str]:
+def plan_lines(plans: Sequence[RolePlan], load: Load, device: str, memory: int | None) -> list[str]:
     """The plan in words, a line per role; with `memory` bytes per device also the largest batch that fits."""
     batch, in_flight = load.batch, load.in_flight
-    lines = [f"memory plan for micro-batches of {batch}, {in_flight} in flight:"]
+    lines = [f"memory plan for micro-batches of {batch}, {in_flight} in flight, networks in {_PRECISION[device]}:"]
     for plan in plans:
         line = f"  {plan.name}: weights {_gib(plan.weights)}"
         if plan.kv:
@@ -160,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MuloError as error:
         print(f"error: {error}", file=sys.stderr)
         return int(ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.RUN_FAILED)
-    print("\n".join(plan_lines(plans, load, memory)))
+    print("\n".join(plan_lines(plans, load, options.device, memory)))
     problem = refusal(plans, load, memory) if memory is not None else ""
     if problem:
         print(f"error: {problem}", file=sys.stderr)

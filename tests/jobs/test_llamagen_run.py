@@ -43,7 +43,7 @@ def test_a_job_makes_what_the_plain_loop_makes(tmp_path: Path, decoder: str) -> 
     torch.save(halved, tmp_path / "weights" / "high.pt")
     done = run_job(tmp_path, "--decoder", decoder, "--batch-size", "2", "--output", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "memory plan for micro-batches of 2, 3 in flight" in done.stderr
+    assert "memory plan for micro-batches of 2, 3 in flight, networks in float32" in done.stderr
     store = Store(str(tmp_path / "out"))
     rows = Ledger(store).rows()
     by_prompt = {row.prompt: row for row in rows.values()}

@@ -85,6 +85,7 @@ def test_this_machine_says_how_much_it_has() -> None:
 
 def test_a_line_per_role() -> None:
     plans = role_plans(read_card("llamagen-t2i-xl", "random"), LOAD, "cuda")
-    lines = plan_lines(plans, LOAD, None)
+    lines = plan_lines(plans, LOAD, "cuda", None)
     assert len(lines) == 1 + len(plans)
     assert "largest" not in "".join(lines)
+    assert lines[0].endswith("networks in bfloat16:")
