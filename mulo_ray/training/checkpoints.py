@@ -42,7 +42,10 @@ class Checkpoint:
             stage.network.load_state_dict(state["model"])
             stage.average.load(state["average"], state["averaged"])
             for optimizer, saved in zip(stage.optimizers, state["optimizers"], strict=True):
+                asked = [group["initial_lr"] for group in optimizer.param_groups]
                 optimizer.load_state_dict(saved)
+                for group, lr in zip(optimizer.param_groups, asked, strict=True):
+                    group["initial_lr"] = lr  # the rate asked for now, not the one of then
             stage.restore(state["extra"])
             return int(state["step"])
         if self._published is not None:

@@ -19,10 +19,12 @@ _CROP_PX = 64
 _IDLE_STEPS = 60
 """A code that no vector chose for this many steps moves onto an encoder output."""
 _HELD_OUT_SHOWN = 8
+_RELATIVE, _FLOOR = 0.02, 1e-3
+"""Weight of the logarithmic error, which makes flat pictures count as much as busy ones, and where it levels off."""
 
 
 class TokenizerStage:
-    """Loss: MSE + L1 on pixels, codebook and commitment terms on unit vectors (straight-through).
+    """Loss: logarithm of each picture's MSE, L1, and codebook and commitment terms on unit vectors (straight-through).
 
     `sets` are the same pictures at several sizes; the largest gives crops, the others whole pictures.
     """
@@ -74,12 +76,13 @@ class TokenizerStage:
         commitment = (vectors - codes.detach()).square().sum(-1).mean()
         codebook = (vectors.detach() - codes).square().sum(-1).mean()
         out = self.network.decode_vectors(vectors + (codes - vectors).detach())
-        mse = F.mse_loss(out, pixels)
-        loss = 4 * mse + 0.5 * F.l1_loss(out, pixels) + 0.05 * (commitment * 0.5 + codebook)
+        errors_B = (out - pixels).square().mean((1, 2, 3))
+        error = _RELATIVE * (errors_B + _FLOOR).log().mean() + 0.25 * F.l1_loss(out, pixels)
+        loss = error + 0.05 * (commitment * 0.5 + codebook)
         self._idle += 1
         self._idle[tokens.unique()] = 0
         self._vectors, self._share = vectors.detach(), share
-        return Measured(loss=loss, pictures=count, values={"psnr": psnr(mse.detach())})
+        return Measured(loss=loss, pictures=count, values={"psnr": psnr(errors_B.detach().mean())})
 
     def after_step(self, step: int) -> None:
         """Idle codes start anew, until the last fifth of the run."""
