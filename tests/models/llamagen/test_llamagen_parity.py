@@ -98,3 +98,18 @@ def test_temperature_acts() -> None:
     assert torch.equal(cold, greedy)
     assert not torch.equal(hot, greedy)
     assert len(hot.unique()) > 8
+
+
+@pytest.mark.parametrize("kind", ["c2i", "t2i"])
+def test_bfloat16_networks_keep_positions_and_logits_in_float32(kind: str) -> None:
+    """docs/reports.md B2: what runs on a GPU, here on a CPU; near the official float32 logits."""
+    network, path = meta_network(MODELS[kind], SIDE), reference_file(f"gpt_{kind}_lo.pt")
+    fill(network, load_state(path), path.name, torch.bfloat16, ignorable=IGNORABLE)
+    assert network.rotary_SD2 is not None
+    assert (network.rotary_SD2.dtype, network.output.weight.dtype) == (torch.float32, torch.bfloat16)
+    scale, outputs = raster_scale(network, batch_invariant=True), reference(f"gpt_{kind}_lo")
+    cache = scale.start(condition_of(kind, outputs), 1.0)
+    found = cached_logits(scale, cache, outputs["tf_tokens"].long(), [15])
+    assert (cache.kv.keys_RSAD[0].dtype, found.dtype) == (torch.bfloat16, torch.float32)
+    error = (found - outputs["tf_logits_cond"]).square().mean().sqrt() / outputs["tf_logits_cond"].std()
+    assert error < 0.03
