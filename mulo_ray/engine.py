@@ -50,7 +50,8 @@ class Engine:
         if self.card.memory is None:
             return self.card.role_bytes
         load = memory_load(config)
-        return max(plan.total(load.batch, load.in_flight) for plan in role_plans(self.card, load, "cpu"))
+        plans = [plan for plan in role_plans(self.card, load, "cpu") if plan.kv]  # text stages are no roles
+        return max(plan.total(load.batch, load.in_flight) for plan in plans)
 
 
 def family_engine(model: ModelOptions) -> Engine:

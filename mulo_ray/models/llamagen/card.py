@@ -35,8 +35,10 @@ def read_card(name: str, weights: str | None) -> FamilyCard:
     if weights == RANDOM:
         config, folder = CONFIGS[name], Path()
         return _card(name, config, folder, fingerprint([], base=f"random {config_json(name, config)}"), random=True)
-    folder = local_folder(weights, ["*.pt", "*.pth", "*.safetensors", "*.json", "*.model"])
+    folder = local_folder(weights, _wanted(CONFIGS[name]))
     config = config_in(folder, name)
+    if config is not CONFIGS[name]:
+        folder = local_folder(weights, _wanted(config))  # a remote family.json may name other files
     names = dict.fromkeys(file for files in config.scales.values() for file in (files.weights, files.tokenizer))
     paths = [path for path in (find_file(folder, file) for file in names) if path is not None]
     if not any(find_file(folder, files.weights) for files in config.scales.values()):
@@ -52,6 +54,13 @@ def find_file(folder: Path, name: str) -> Path | None:
     """A file by its published name, or its safetensors form under the same stem; None when neither is there."""
     candidates = (folder / name, (folder / name).with_suffix(".safetensors"))
     return next((path for path in candidates if path.is_file()), None)
+
+
+def _wanted(config: LlamaGenConfig) -> list[str]:
+    """Patterns of the files to fetch from a remote folder, which may hold many other models."""
+    names = {file for files in config.scales.values() for file in (files.weights, files.tokenizer)}
+    text = [f"{config.text}/*"] if config.kind == "t2i" else []
+    return ["family.json", *sorted({f"{Path(name).stem}.*" for name in names}), *text]
 
 
 def _card(name: str, config: LlamaGenConfig, folder: Path, weights: str, *, random: bool = False) -> FamilyCard:

@@ -49,6 +49,10 @@ class LlamaGenConfig:
         """Condition slots."""
         return self.caption_tokens if self.kind == "t2i" else 1
 
+    @property
+    def _flan_xl(self) -> bool:
+        return self.caption_dim == 2048
+
     def side(self, px: int) -> int:
         """Cells per row."""
         return px // self.vq.stride
@@ -76,7 +80,7 @@ class LlamaGenConfig:
             scales=sizes,
             tokenizer_parameters=PARAMETERS.get(self.vq, 0),
             tokenizer_channels=self.vq.channels,
-            conditioners={"T5 encoder": T5_XL_ENCODER_PARAMETERS} if self.kind == "t2i" else {},
+            conditioners={"T5 encoder": T5_XL_ENCODER_PARAMETERS} if self.kind == "t2i" and self._flan_xl else {},
         )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+import fsspec
 import pytest
 import torch
 
@@ -90,6 +91,22 @@ def test_a_node_with_other_weights_refuses(folder: Path) -> None:
     write_tiny_llamagen(folder, replaced(layers=1))
     with pytest.raises(CheckpointError, match=r"on this node .* are not those on the driver's"):
         roles.target("cpu")
+
+
+def test_a_uri_is_fetched_with_its_text_folder_and_nothing_else(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULO_RAY_CACHE", str(tmp_path / "cache"))
+    store = fsspec.filesystem("memory")
+    (folder / "other_model.pt").write_bytes(b"large")
+    store.put(str(folder), "/llamagen-bucket", recursive=True)
+    card = read_card(FAMILY, "memory://llamagen-bucket")
+    check_weights(card, SIDES)
+    assert card.weights_fingerprint == read_card(FAMILY, str(folder)).weights_fingerprint
+    assert {path.name for path in card.folder.iterdir() if not path.name.startswith(".")} == {
+        "family.json", "low.pt", "high.pt", "vq.pt", "t5",
+    }  # fmt: skip
+    assert load_family(card, "cpu").conditioner("cpu") is not None
 
 
 def test_a_missing_scale_is_named_only_when_it_is_used(folder: Path) -> None:
