@@ -13,6 +13,8 @@ from typing import Any, Literal
 from mulo_ray.errors import UsageError
 
 PIXELS = {"pixels": True}
+PAIRS = frozenset({"mulo", "exact"})
+"""Decoders whose drafter is a role of its own, on a device of its own."""
 
 
 def _pixel_field(default: Any) -> Any:
@@ -81,9 +83,10 @@ class SamplingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderOptions:
-    """How tokens are made: docs/method.md, 2 to 5. Only tau > 1 with raster redraw equals `ar`; the rest is relaxed."""
+    """How tokens are made: docs/method.md, 2 to 5. `exact`, `eagle2` and tau > 1 with raster redraw equal `ar`,
+    `speculative` draws from the same distribution; the rest is relaxed."""
 
-    decoder: Literal["ar", "zipar", "mulo"] = _pixel_field("mulo")
+    decoder: Literal["ar", "zipar", "mulo", "exact", "speculative", "eagle2", "lantern"] = _pixel_field("mulo")
     """Decoding method."""
     tau: float | None = _pixel_field(None)
     """Accept a draft cell when the target's mass on its neighbourhood reaches tau."""
@@ -101,8 +104,44 @@ class DecoderOptions:
     """How draft tokens are lifted to the target's grid."""
     refresh_cache: bool | None = _pixel_field(None)
     """One more target forward per cycle, so that later rows see final tokens."""
+    verify_window: int | None = _pixel_field(None)
+    """Cells of an image that `exact` looks at in one forward; 0 is the whole block."""
+    chain: int | None = _pixel_field(None)
+    """Tokens that the drafter of `speculative` draws between two forwards of the target."""
+    tree: Literal["dynamic", "static"] | None = _pixel_field(None)
+    """Shape of draft trees: by the head's probabilities (EAGLE-2), or always the same (LANTERN++)."""
+    tree_depth: int | None = _pixel_field(None)
+    """Levels of a draft tree."""
+    tree_top_k: int | None = _pixel_field(None)
+    """Nodes expanded per level, and tokens each is expanded by."""
+    tree_nodes: int | None = _pixel_field(None)
+    """Nodes of a draft tree that the target looks at."""
+    lantern_k: int | None = _pixel_field(None)
+    """Codes in a neighbourhood of `lantern`, the code itself included."""
+    lantern_delta: float | None = _pixel_field(None)
+    """LANTERN: neighbours count while their mass stays at or below delta; 0 is exact."""
+    lantern_lambda: float | None = _pixel_field(None)
+    """LANTERN++ in place of delta: neighbours count while their mass stays within (lambda - 1) times the code's own."""
 
     def __post_init__(self) -> None:
+        for option, value, least in (
+            ("verify-window", self.verify_window, 0),
+            ("chain", self.chain, 1),
+            ("tree-depth", self.tree_depth, 1),
+            ("tree-top-k", self.tree_top_k, 1),
+            ("tree-nodes", self.tree_nodes, 1),
+            ("lantern-k", self.lantern_k, 1),
+            ("lantern-lambda", self.lantern_lambda, 1),
+        ):
+            _require(value is None or value >= least, option, value, f"{least} or more")
+        delta = self.lantern_delta
+        _require(delta is None or 0 <= delta <= 1, "lantern-delta", delta, "between 0 (exact) and 1")
+        _require(
+            delta is None or self.lantern_lambda is None,
+            "lantern-lambda",
+            self.lantern_lambda,
+            "left out where --lantern-delta is given: they are two rules",
+        )
         _require(self.tau is None or self.tau >= 0, "tau", self.tau, "0 or more (above 1 rejects everything)")
         _require(self.neighbours is None or self.neighbours >= 1, "neighbours", self.neighbours, "1 or more")
         _require(self.radius is None or self.radius >= 0, "radius", self.radius, "0 or more")

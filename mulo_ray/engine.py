@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mulo_ray.config import JobConfig, ModelOptions
+from mulo_ray.config import PAIRS, JobConfig, ModelOptions
 from mulo_ray.errors import CheckpointError
 from mulo_ray.models.catalog import FamilyCard, check_weights, read_card
 from mulo_ray.models.plan import Load, plan_lines, role_plans
@@ -75,7 +75,7 @@ def memory_load(config: JobConfig) -> Load:
 
 
 def _family_roles(fingerprint: str, config: JobConfig) -> Roles:
-    needs_drafter = config.decoding.decoder == "mulo"
+    needs_drafter = config.decoding.decoder in PAIRS
     return Roles(
         target=functools.partial(build_target, config, fingerprint),
         drafter=functools.partial(build_drafter, config, fingerprint) if needs_drafter else None,

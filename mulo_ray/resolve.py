@@ -6,7 +6,7 @@ Runs before anything starts; knows no torch, no Ray and no file.
 import dataclasses
 from typing import Any
 
-from mulo_ray.config import JobConfig
+from mulo_ray.config import PAIRS, JobConfig
 from mulo_ray.errors import UsageError
 from mulo_ray.models.catalog import FamilyCard
 
@@ -19,10 +19,39 @@ DECODER_FIELDS = (
     "zipar_window",
     "upsampler",
     "refresh_cache",
+    "verify_window",
+    "chain",
+    "tree",
+    "tree_depth",
+    "tree_top_k",
+    "tree_nodes",
+    "lantern_k",
+    "lantern_delta",
+    "lantern_lambda",
 )
 NEUTRAL_SAMPLING = {"guidance": 1.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
 """What a family that names no value gets: the model's own distribution."""
-USED_BY = {"ar": frozenset[str](), "zipar": frozenset({"zipar_window"}), "mulo": frozenset(DECODER_FIELDS)}
+_TREE = frozenset({"tree", "tree_depth", "tree_top_k", "tree_nodes"})
+USED_BY = {
+    "ar": frozenset[str](),
+    "zipar": frozenset({"zipar_window"}),
+    "mulo": frozenset(DECODER_FIELDS[: DECODER_FIELDS.index("verify_window")]),
+    "exact": frozenset({"rows_per_cycle", "zipar_window", "upsampler", "verify_window"}),
+    "speculative": frozenset({"chain"}),
+    "eagle2": _TREE,
+    "lantern": _TREE | {"lantern_k", "lantern_delta", "lantern_lambda"},
+}
+GENERAL: dict[str, Any] = {
+    "verify_window": 16,
+    "chain": 4,
+    "tree": "dynamic",
+    "tree_depth": 5,
+    "tree_top_k": 8,
+    "tree_nodes": 60,
+    "lantern_k": 1000,
+    "lantern_delta": 0.4,
+}
+"""What a family gets that names no value: the published settings of the rivals, a window measured in docs/log.md."""
 
 
 def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
@@ -37,9 +66,14 @@ def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
             raise UsageError(f"--{name.replace('_', '-')} has no effect on --decoder {decoder}; leave it out")
     defaults = card.defaults_for(drafter_px or card.default_pair[0], target_px)
     settings: dict[str, Any] = {
-        name: defaults.get(name) if getattr(config.decoding, name) is None else getattr(config.decoding, name)
+        name: defaults.get(name, GENERAL.get(name))
+        if getattr(config.decoding, name) is None
+        else getattr(config.decoding, name)
         for name in USED_BY[decoder]
     }
+    if settings.get("lantern_lambda") is not None:  # LANTERN++: the other bound, and its own tree
+        settings["lantern_delta"] = None
+        settings["tree"] = config.decoding.tree or "static"
     sampling: dict[str, Any] = {
         name: defaults.get(name, neutral) if getattr(config.sampling, name) is None else getattr(config.sampling, name)
         for name, neutral in NEUTRAL_SAMPLING.items()
@@ -51,6 +85,7 @@ def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
         decoding=dataclasses.replace(config.decoding, **settings),
     )
     _check_cells(resolved, card)
+    _check_head(decoder, target_px, card)
     _check_upsampler(resolved, card)
     return resolved
 
@@ -62,7 +97,9 @@ def _sides(config: JobConfig, card: FamilyCard) -> tuple[int | None, int]:
     sides = ", ".join(str(px) for px in sorted(card.scales))
     if target_px not in card.scales:
         raise UsageError(f"--target-px must be one of {sides} for family {card.name}, got {target_px}")
-    if config.decoding.decoder != "mulo":
+    if config.decoding.decoder == "speculative":
+        return _chain_drafter(config, card, target_px), target_px
+    if config.decoding.decoder not in PAIRS:
         if config.model.drafter_px is not None:
             raise UsageError(f"--drafter-px has no effect on --decoder {config.decoding.decoder}; leave it out")
         return None, target_px
@@ -88,6 +125,33 @@ def _below(target_px: int, card: FamilyCard) -> int:
             f"no drafter of family {card.name} ({sides} px) is smaller than --target-px {target_px}; use --decoder ar"
         )
     return card.default_pair[0] if card.default_pair[0] in fitting else max(fitting)
+
+
+def _chain_drafter(config: JobConfig, card: FamilyCard, target_px: int) -> int:
+    """Any scale may draft on the target's grid; the default is the one just below the target, else above it."""
+    sides = ", ".join(str(px) for px in sorted(card.scales))
+    if config.model.drafter_px is not None:
+        if config.model.drafter_px not in card.scales:
+            raise UsageError(
+                f"--drafter-px must be one of {sides} for family {card.name}, got {config.model.drafter_px}"
+            )
+        return config.model.drafter_px
+    others = [px for px in card.scales if px != target_px]
+    if not others:
+        raise UsageError(
+            f"family {card.name} has one scale ({sides} px), which cannot speed itself up; use --decoder ar"
+        )
+    return max((px for px in others if px < target_px), default=min(others))
+
+
+def _check_head(decoder: str, target_px: int, card: FamilyCard) -> None:
+    """Trees grow from a head that was trained for the target."""
+    if "tree" in USED_BY[decoder] and target_px not in card.heads:
+        there = ", ".join(f"{px} px" for px in sorted(card.heads)) or "none"
+        raise UsageError(
+            f"--decoder {decoder} needs an EAGLE head, and family {card.name} ships none for {target_px} px (heads: "
+            f"{there}); train one with jobs/train.py eagle, or use another decoder"
+        )
 
 
 def _check_cells(config: JobConfig, card: FamilyCard) -> None:

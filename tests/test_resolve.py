@@ -42,6 +42,22 @@ def test_a_target_alone_has_no_drafter_and_no_draft_options() -> None:
     assert resolve(job(ModelOptions(target_px=32), decoder="ar"), CARD).model.target_px == 32
 
 
+def test_rivals_get_what_they_use_and_nothing_else() -> None:
+    card = dataclasses.replace(CARD, heads={64: "head-64.safetensors"})
+    chain = resolve(job(decoder="speculative"), card)
+    assert (chain.model.drafter_px, chain.decoding.chain, chain.decoding.tau) == (32, 4, None)
+    same = resolve(job(ModelOptions(drafter_px=64), decoder="speculative"), card)
+    assert same.model.drafter_px == 64, "any scale may draft on the target's grid, the target's own too"
+    exact = resolve(job(decoder="exact"), card)
+    assert (exact.model.drafter_px, exact.decoding.verify_window, exact.decoding.redraw) == (32, 16, None)
+    loose = resolve(job(decoder="lantern"), card).decoding
+    assert (loose.tree, loose.lantern_delta, loose.lantern_lambda, loose.tree_nodes) == ("dynamic", 0.4, None, 60)
+    plus = resolve(job(decoder="lantern", lantern_lambda=2.0), card)
+    assert (plus.decoding.tree, plus.decoding.lantern_delta) == ("static", None)
+    assert resolve(plus, card) == plus
+    assert resolve(job(decoder="eagle2", tree="static"), card).decoding.tree == "static"
+
+
 def test_a_target_named_alone_gets_a_drafter_that_fits() -> None:
     assert resolve(job(ModelOptions(target_px=128)), CARD).model.drafter_px == 32
 
@@ -57,6 +73,10 @@ def test_a_target_named_alone_gets_a_drafter_that_fits() -> None:
         (job(rows_per_cycle=3), r"must divide the drafter's 4 rows \(1, 2, 4\) or be 0"),
         (job(zipar_window=9), "at most the target's 8 cells per row, got 9"),
         (job(radius=9), "at most the target's 8 cells per row, got 9"),
+        (job(decoder="eagle2"), "needs an EAGLE head, and family stub ships none for 64 px"),
+        (job(decoder="exact", tau=0.1), "--tau has no effect on --decoder exact"),
+        (job(chain=3), "--chain has no effect on --decoder mulo"),
+        (job(ModelOptions(drafter_px=48), decoder="speculative"), "--drafter-px must be one of 32, 64, 128"),
         (job(decoder="ar", tau=0.1), "--tau has no effect on --decoder ar"),
         (job(ModelOptions(drafter_px=32), decoder="zipar"), "--drafter-px has no effect on --decoder zipar"),
     ],

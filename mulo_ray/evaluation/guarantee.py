@@ -9,10 +9,16 @@ from typing import Any
 
 from mulo_ray.evaluation.finished import setting
 
+_EXACT = {
+    "exact": "every token is what plain decoding draws with the same seed, in float32: drafts are only guesses of it",
+    "eagle2": "every token is what plain decoding draws with the same seed, in float32: the tree only guesses it",
+    "speculative": "the ratio rule keeps the target's distribution; the tokens are other draws than plain decoding's",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """`exact`: every token equals plain decoding with the same seed, in float32."""
+    """`exact`: tokens follow the target's own distribution; `reason` says whether they are plain decoding's as well."""
 
     exact: bool
     reason: str
@@ -23,6 +29,14 @@ def guarantee(resolved: Mapping[str, Any]) -> Guarantee:
     decoder, tau, redraw = (setting(resolved, option) for option in ("decoder", "tau", "redraw"))
     if decoder == "ar":
         return Guarantee(exact=True, reason="plain decoding: every token is drawn by the target in raster order")
+    if decoder in _EXACT:
+        return Guarantee(exact=True, reason=_EXACT[decoder])
+    if decoder == "lantern":
+        delta, factor = setting(resolved, "lantern_delta"), setting(resolved, "lantern_lambda")
+        bound = f"delta = {delta}" if factor is None else f"lambda = {factor}"
+        if (factor or 1.0 + (delta or 0.0)) == 1:
+            return Guarantee(exact=True, reason=f"{bound} counts no neighbour: {_EXACT['eagle2']}")
+        return Guarantee(exact=False, reason=f"a draft token stands for its neighbours within {bound}")
     if decoder == "zipar":
         return Guarantee(exact=False, reason="zipar draws cells before all cells to their left and above are known")
     if decoder != "mulo":

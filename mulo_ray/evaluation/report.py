@@ -24,6 +24,8 @@ MAX_TILES = 64
 MAX_FAILURES = 100
 _DECODER_OPTIONS = (
     *("tau", "neighbours", "radius", "redraw", "rows_per_cycle", "zipar_window", "upsampler", "refresh_cache"),
+    *("verify_window", "chain", "tree", "tree_depth", "tree_top_k", "tree_nodes"),
+    *("lantern_k", "lantern_delta", "lantern_lambda"),
     *("guidance", "temperature", "top_k", "top_p", "seed"),
 )
 
@@ -101,7 +103,7 @@ def headline(report: Report) -> str:
 def decoder_line(resolved: Mapping[str, Any]) -> str:
     """Family, sizes, decoder and its options, for people."""
     family, low, high, decoder = (setting(resolved, name) for name in ("family", "drafter_px", "target_px", "decoder"))
-    sizes = f"{high} px" if decoder in ("ar", "zipar") else f"{low} to {high} px"
+    sizes = f"{high} px" if low is None else f"{low} to {high} px"
     options = ((name.replace("_", " "), setting(resolved, name)) for name in _DECODER_OPTIONS)
     said = ", ".join(f"{name} {value}" for name, value in options if value is not None)
     return f"Family {family}, {sizes}, decoder {decoder}: {said}."

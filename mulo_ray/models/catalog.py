@@ -42,6 +42,7 @@ class FamilyCard:
     config: Any = None  # the family's own configuration, where files do not state theirs
     memory: FamilyMemory | None = None  # for plans; None where nobody needs one
     random: bool = False
+    heads: dict[int, str] = field(default_factory=dict)  # EAGLE heads: image side in pixels -> file
 
     def defaults_for(self, drafter_px: int, target_px: int) -> dict[str, Any]:
         """Option values measured for a pair of sizes."""

@@ -6,6 +6,7 @@ Shape letters: B images, R rows (B, or 2B with guidance), M queries, N cells, G 
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,10 @@ from torch.nn import functional as F
 
 from mulo_ray.decoding.interfaces import Queries
 from mulo_ray.decoding.sampling import guide
+from mulo_ray.models.checkpoint import fill, load_tensors
 from mulo_ray.models.kv_cache import KVCache
 from mulo_ray.models.layout import Layout, filler
+from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.transformer import Attend, Block, Transformer, TransformerConfig
 
 
@@ -40,6 +43,14 @@ class EagleHead(nn.Module):
 def head_rotary(body: Transformer, cells: Tensor) -> Tensor | None:
     """A head turns its queries and keys as the body does at the same cells."""
     return None if body.rotary_SD2 is None else body.rotary_SD2[cells + body.config.prefix]
+
+
+def load_head(path: Path, scale: RasterScale, *, batch_invariant: bool) -> "EagleDraftHead":
+    """The head in a file, on the scale it was trained for. Raises CheckpointError when the file does not fit."""
+    head = EagleHead(scale.body.config)
+    fill(head, load_tensors(path), path.name)
+    weight = scale.body.norm.weight
+    return EagleDraftHead(head.to(weight.device, weight.dtype), scale.body, batch_invariant=batch_invariant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from mulo_ray.decoding.interfaces import Condition, Resampler, Scale
+from mulo_ray.decoding.interfaces import Condition, DraftHead, FeatureScale, Resampler
 from mulo_ray.models.catalog import FamilyCard
 
 
@@ -15,8 +15,11 @@ class Family(Protocol):
 
     codebook_VD: Tensor
 
-    def scale(self, px: int, *, batch_invariant: bool) -> Scale:
-        """The model of one image size, loaded on first use."""
+    def scale(self, px: int, *, batch_invariant: bool, side: int | None = None) -> FeatureScale:
+        """The model of one image size, loaded on first use; `side` lays its weights over another grid."""
+
+    def head(self, px: int, scale: FeatureScale, *, batch_invariant: bool) -> DraftHead:
+        """The EAGLE head of a scale that `scale` returned, where the card lists one."""
 
     def prompt_used(self, text: str) -> str:
         """The text the models will see; PromptError when nothing of it is readable."""

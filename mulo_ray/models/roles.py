@@ -12,10 +12,16 @@ from torch import Tensor
 
 from mulo_ray.config import DecoderOptions, SamplingOptions
 from mulo_ray.decoding.autoregressive import AutoregressiveTarget, ZipARTarget
-from mulo_ray.decoding.interfaces import Drafter, Request, Target
+from mulo_ray.decoding.exact import ExactOptions, ExactTarget
+from mulo_ray.decoding.interfaces import Drafter, FeatureScale, Request, Target
 from mulo_ray.decoding.mulo import MuloDrafter, MuloOptions, MuloTarget
 from mulo_ray.decoding.sampling import Sampling
+from mulo_ray.decoding.speculative import SpeculativeTarget
+from mulo_ray.decoding.tree_drafts import TreeOptions
+from mulo_ray.decoding.tree_walk import Relaxation
+from mulo_ray.decoding.trees import TreeTarget
 from mulo_ray.decoding.verification import neighbour_table
+from mulo_ray.errors import CheckpointError, PromptError
 from mulo_ray.models.catalog import read_card
 from mulo_ray.models.family import Family, load_family
 from mulo_ray.models.png import encode_png
@@ -57,7 +63,7 @@ class DrafterRole(_Role):
 
     def __init__(self, spec: RoleSpec) -> None:
         super().__init__(spec)
-        scale = self._family.scale(spec.drafter_px, batch_invariant=spec.batch_invariant)
+        scale = _scale(spec, self._family, spec.drafter_px)
         rows = _rows_per_cycle(spec, scale.side)
         self.decoder: Drafter = MuloDrafter(
             scale, _sampling(spec), rows_per_cycle=rows, window=_set(spec.decoding.zipar_window)
@@ -69,14 +75,17 @@ class TargetRole(_Role):
 
     def __init__(self, spec: RoleSpec) -> None:
         super().__init__(spec)
-        self.decoder: Target = _TARGETS[spec.decoding.decoder](spec, self._family)
+        scale = _scale(spec, self._family, spec.target_px)
+        self._side = scale.side
+        self.decoder: Target = _TARGETS[spec.decoding.decoder](spec, self._family, scale)
 
     def prompt_used(self, text: str) -> str:
         """What the models will see of a prompt; PromptError when that is nothing."""
         return self._family.prompt_used(text)
 
     def render(self, tokens_BHW: Tensor, prompts: Sequence[str] | None = None) -> list[bytes]:
-        """PNG bytes of each image, with its prompt inside when given."""
+        """PNG bytes of each image, with its prompt inside when given; PromptError when a grid is no picture."""
+        check_grids(tokens_BHW, self._side, len(self._family.codebook_VD))
         pixels = self._family.pixels(tokens_BHW)
         return [encode_png(image, prompt) for image, prompt in zip(pixels, prompts or [""] * len(pixels), strict=True)]
 
@@ -91,8 +100,28 @@ def build_target(spec: RoleSpec) -> TargetRole:
     return TargetRole(spec)
 
 
-def _mulo(spec: RoleSpec, family: Family) -> Target:
-    scale = family.scale(spec.target_px, batch_invariant=spec.batch_invariant)
+def check_grids(tokens_BHW: Tensor, side: int, codes: int) -> None:
+    """Refuse grids that are no picture, before anything is written: never padded, never cut (docs/reports.md A8)."""
+    count = tokens_BHW[0].numel()
+    if count != side**2:
+        raise PromptError(f"expected {side**2} tokens, got {count}: the decoder ended early or late")
+    low, high = int(tokens_BHW.min()), int(tokens_BHW.max())
+    if low < 0 or high >= codes:
+        raise PromptError(f"expected tokens from 0 to {codes - 1}, got {low if low < 0 else high}")
+
+
+def _scale(spec: RoleSpec, family: Family, px: int, side: int | None = None) -> FeatureScale:
+    """A scale whose codes are those of the family's tokenizer (reports A7)."""
+    scale = family.scale(px, batch_invariant=spec.batch_invariant, side=side)
+    if scale.codebook_size != len(family.codebook_VD):
+        raise CheckpointError(
+            f"the {px} px scale of {spec.family} draws from {scale.codebook_size} codes, its tokenizer has "
+            f"{len(family.codebook_VD)}: they are no pair"
+        )
+    return scale
+
+
+def _mulo(spec: RoleSpec, family: Family, scale: FeatureScale) -> Target:
     options = spec.decoding
     return MuloTarget(
         scale,
@@ -110,16 +139,59 @@ def _mulo(spec: RoleSpec, family: Family) -> Target:
     )
 
 
-def _ar(spec: RoleSpec, family: Family) -> Target:
-    return AutoregressiveTarget(family.scale(spec.target_px, batch_invariant=spec.batch_invariant), _sampling(spec))
+def _exact(spec: RoleSpec, family: Family, scale: FeatureScale) -> Target:
+    return ExactTarget(
+        scale,
+        _sampling(spec),
+        family.resampler(_set(spec.decoding.upsampler), spec.ratio),
+        ExactOptions(
+            rows_per_cycle=_rows_per_cycle(spec, scale.side // spec.ratio),
+            verify_window=_set(spec.decoding.verify_window),
+        ),
+    )
 
 
-def _zipar(spec: RoleSpec, family: Family) -> Target:
-    scale = family.scale(spec.target_px, batch_invariant=spec.batch_invariant)
+def _ar(spec: RoleSpec, family: Family, scale: FeatureScale) -> Target:
+    return AutoregressiveTarget(scale, _sampling(spec))
+
+
+def _zipar(spec: RoleSpec, family: Family, scale: FeatureScale) -> Target:
     return ZipARTarget(scale, _sampling(spec), _set(spec.decoding.zipar_window))
 
 
-_TARGETS: dict[str, Callable[[RoleSpec, Family], Target]] = {"mulo": _mulo, "ar": _ar, "zipar": _zipar}
+def _speculative(spec: RoleSpec, family: Family, scale: FeatureScale) -> Target:
+    """The drafter's weights are laid over the target's grid, in the target's process."""
+    drafter = _scale(spec, family, spec.drafter_px, scale.side)
+    return SpeculativeTarget(scale, drafter, _sampling(spec), chain=_set(spec.decoding.chain))
+
+
+def _trees(spec: RoleSpec, family: Family, scale: FeatureScale) -> Target:
+    options = spec.decoding
+    shape = TreeOptions(
+        depth=_set(options.tree_depth),
+        top_k=_set(options.tree_top_k),
+        nodes=_set(options.tree_nodes),
+        static=_set(options.tree) == "static",
+    )
+    relaxation = None
+    if options.decoder == "lantern":
+        table_VK = neighbour_table(family.codebook_VD, _set(options.lantern_k))
+        relaxation = Relaxation(
+            neighbours_VK=table_VK, delta=options.lantern_delta or 0.0, factor=options.lantern_lambda
+        )
+    head = family.head(spec.target_px, scale, batch_invariant=spec.batch_invariant)
+    return TreeTarget(scale, head, _sampling(spec), shape, relaxation)
+
+
+_TARGETS: dict[str, Callable[[RoleSpec, Family, FeatureScale], Target]] = {
+    "mulo": _mulo,
+    "exact": _exact,
+    "ar": _ar,
+    "zipar": _zipar,
+    "speculative": _speculative,
+    "eagle2": _trees,
+    "lantern": _trees,
+}
 
 
 def _sampling(spec: RoleSpec) -> Sampling:

@@ -9,6 +9,7 @@ def write_random_family(folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
+    from mulo_ray.models.eagle import EagleHead
     from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
     from mulo_ray.models.vq import VQ
 
@@ -23,10 +24,13 @@ def write_random_family(folder: Path) -> None:
             {key: value.contiguous().clone() for key, value in network.state_dict().items()},
             folder / f"{name}.safetensors",
         )
+    head = EagleHead(emoji_config(64, vq.config.codebook_size))
+    save_file({key: value.contiguous().clone() for key, value in head.state_dict().items()}, folder / "h.safetensors")
     (folder / "words.txt").write_text("red apple cat dog\n")
     card = {
         "tokenizer": {"file": "tokenizer.safetensors"},
         "scales": {str(px): {"file": f"scale-{px}.safetensors", "side": px // 8} for px in (32, 64)},
+        "heads": {"64": {"file": "h.safetensors"}},
         "default_pair": [32, 64],
         "defaults": {
             "guidance": 2.0,

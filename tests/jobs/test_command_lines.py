@@ -14,7 +14,8 @@ ISSUE_FLAGS = (
     "--captions-file --captions --limit --output --family --drafter-px --target-px --decoder --tau --neighbours "
     "--radius --redraw --rows-per-cycle --zipar-window --upsampler --refresh-cache --guidance --temperature "
     "--top-k --top-p --samples-per-prompt --batch-size --in-flight --groups --min-groups --seed --device --max-failed "
-    "--batch-invariant --verbose --wait-for-gpus --weights"
+    "--batch-invariant --verbose --wait-for-gpus --weights --verify-window --chain --tree --tree-depth --tree-top-k "
+    "--tree-nodes --lantern-k --lantern-delta --lantern-lambda"
 ).split()
 
 
@@ -30,7 +31,11 @@ def test_the_flags_are_frozen() -> None:
         ("--batch_sise 3", "did you mean --batch-size?"),
         ("--limit 0", "--limit must be 1 or more, got 0"),
         ("--limit many", "--limit"),
-        ("--decoder fast", "Expected one of ('ar', 'zipar', 'mulo')"),
+        ("--decoder fast", "Expected one of ('ar', 'zipar', 'mulo', 'exact', 'speculative', 'eagle2', 'lantern')"),
+        ("--lantern-delta 2", "--lantern-delta must be between 0 (exact) and 1, got 2.0"),
+        ("--lantern-lambda 0.5", "--lantern-lambda must be 1 or more, got 0.5"),
+        ("--lantern-delta 0.1 --lantern-lambda 2", "left out where --lantern-delta is given"),
+        ("--chain 0", "--chain must be 1 or more, got 0"),
         ("--top-p 1.2", "--top-p must be in (0, 1], got 1.2"),
         ("a picture", "unexpected argument 'a'"),
     ],

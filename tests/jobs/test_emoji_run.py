@@ -62,7 +62,7 @@ def test_a_job_makes_what_the_plain_loop_makes(tmp_path: Path, weights: Path) ->
         assert store.get(object_name(key, sample)) == png
 
 
-@pytest.mark.parametrize("decoder", ["ar", "zipar", "mulo"])
+@pytest.mark.parametrize("decoder", ["ar", "zipar", "mulo", "exact", "speculative", "eagle2", "lantern"])
 def test_one_picture_without_ray(tmp_path: Path, weights: Path, decoder: str) -> None:
     """docs/reports.md D9: every decoder that --help lists runs."""
     command = [sys.executable, "-X", "importtime", "-m", "mulo_ray", "a red apple", "-o", "apple.png"]

@@ -1,6 +1,6 @@
-"""Models whose every distribution is written down: logits by (label, cell, token before), and heads that follow a script.
+"""Models whose every distribution is written down: logits by (label, cell, token before); heads that follow a script.
 
-Nothing is remembered between forwards, so a table shows what a rule draws, and a transformer (tiny.py) what a cache keeps.
+Nothing is remembered between forwards: a table shows what a rule draws, a transformer (tiny.py) what a cache keeps.
 """
 
 from dataclasses import dataclass

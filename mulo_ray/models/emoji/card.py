@@ -28,7 +28,8 @@ def read_card(name: str, weights: str | None) -> FamilyCard:
     digest = hashlib.sha256()
     size = 0
     rescalers = data.get("rescalers", {})
-    parts = [data["tokenizer"], *data["scales"].values(), *rescalers.values()]
+    heads = data.get("heads", {})
+    parts = [data["tokenizer"], *data["scales"].values(), *rescalers.values(), *heads.values()]
     for file in [part["file"] for part in parts]:
         path = folder / file
         if not path.is_file():
@@ -47,6 +48,7 @@ def read_card(name: str, weights: str | None) -> FamilyCard:
         defaults=data["defaults"],
         pair_defaults=data.get("pair_defaults", {}),
         learned_ratios=tuple(sorted(int(ratio) for ratio in rescalers)),
+        heads={int(px): head["file"] for px, head in heads.items()},
         weights_fingerprint=digest.hexdigest()[:16],
         role_bytes=700 * 2**20 + 4 * size,
         loader="mulo_ray.models.emoji.family:EmojiFamily",

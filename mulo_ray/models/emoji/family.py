@@ -1,14 +1,16 @@
 """The embedded family as a `models.family.Family`. Knows no decoding method."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from mulo_ray.decoding.interfaces import Condition, Resampler
+from mulo_ray.decoding.interfaces import Condition, FeatureScale, Resampler
 from mulo_ray.errors import CheckpointError
 from mulo_ray.models.catalog import FamilyCard
 from mulo_ray.models.checkpoint import fill, load_tensors
+from mulo_ray.models.eagle import EagleDraftHead, load_head
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.emoji.rescaler import load_rescaler
 from mulo_ray.models.emoji.tokenizer import load_vq
@@ -28,11 +30,12 @@ class EmojiFamily:
         self.codebook_VD = self.vq.codebook
         self._known = frozenset((card.folder / "words.txt").read_text(encoding="utf-8").split())
 
-    def scale(self, px: int, *, batch_invariant: bool) -> RasterScale:
+    def scale(self, px: int, *, batch_invariant: bool, side: int | None = None) -> RasterScale:
         """See `models.family.Family.scale`."""
         if px not in self._card.scales:
             raise CheckpointError(f"the emoji family has no scale of {px} px; it has {sorted(self._card.scales)}")
-        network = EmojiNetwork(emoji_config(px, self.vq.config.codebook_size))
+        config = emoji_config(px, self.vq.config.codebook_size)
+        network = EmojiNetwork(config if side is None else dataclasses.replace(config, side=side))
         name = f"scale-{px}.safetensors"
         fill(network, load_tensors(self._card.folder / name), name)
         network.to(self._device)
@@ -42,6 +45,11 @@ class EmojiFamily:
             return vectors
 
         return RasterScale(network.body, prefix, network.unconditional, batch_invariant=batch_invariant)
+
+    def head(self, px: int, scale: FeatureScale, *, batch_invariant: bool) -> EagleDraftHead:
+        """See `models.family.Family.head`."""
+        assert isinstance(scale, RasterScale), "a head runs on a body"
+        return load_head(self._card.folder / self._card.heads[px], scale, batch_invariant=batch_invariant)
 
     def prompt_used(self, text: str) -> str:
         """See `models.text.prompt_used`."""

@@ -49,13 +49,13 @@ class LlamaGenFamily:
         """Unit vectors of the codes."""
         return self.vq.codebook
 
-    def scale(self, px: int, *, batch_invariant: bool) -> RasterScale:
+    def scale(self, px: int, *, batch_invariant: bool, side: int | None = None) -> RasterScale:
         """See `models.family.Family.scale`."""
         if px not in self._config.scales:
             raise CheckpointError(
                 f"{self._card.name} has no scale of {px} px; it has {', '.join(map(str, sorted(self._config.scales)))}"
             )
-        network = meta_network(self._config, self._config.side(px))
+        network = meta_network(self._config, side or self._config.side(px))
         path, dtype = self._file(self._config.scales[px].weights), network_dtype(self._device)
         if path is None:
             fill_random(network, f"{self._card.name}/{px}", dtype)
