@@ -15,6 +15,7 @@ STAGES = {
     "tokenizer": commands.tokenizer,
     "scale": commands.scale,
     "rescaler": commands.rescaler,
+    "eagle": commands.eagle,
     "publish": commands.publish,
     "smoke": commands.smoke,
 }

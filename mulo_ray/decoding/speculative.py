@@ -17,6 +17,7 @@ from mulo_ray.decoding.canvas import Canvas
 from mulo_ray.decoding.cycles import Slot
 from mulo_ray.decoding.interfaces import Generation, Request, Scale
 from mulo_ray.decoding.sampling import Sampling, draw, gumbel, log_probabilities, uniform
+from mulo_ray.errors import CheckpointError
 
 _DRAFT, _ACCEPT, _REPLACE = 1, 2, 3  # attempts of the noise generator; 0 is plain decoding's
 
@@ -26,6 +27,10 @@ class SpeculativeTarget:
 
     def __init__(self, scale: Scale, drafter: Scale, sampling: Sampling, *, chain: int) -> None:
         assert scale.side == drafter.side, "both models draw the same grid"
+        if scale.codebook_size != drafter.codebook_size:
+            raise CheckpointError(
+                f"the drafter's {drafter.codebook_size} codes and the target's {scale.codebook_size} are not the same"
+            )
         self._scale, self._drafter, self._sampling, self._chain = scale, drafter, sampling, chain
         self._slots: dict[int, tuple[Slot, Canvas]] = {}
 

@@ -138,10 +138,13 @@ class Transformer(nn.Module):
 
     def forward(self, prefix_BPE: Tensor, tokens_BN: Tensor) -> Tensor:
         """Teacher forcing: logits_BNV of every cell given the condition and all cells before it."""
+        return self.logits(self.hidden(prefix_BPE, tokens_BN))
+
+    def hidden(self, prefix_BPE: Tensor, tokens_BN: Tensor) -> Tensor:
+        """The hidden states (B, N, E) behind `forward`, before the final norm."""
         x = torch.cat([prefix_BPE, self.tok_embeddings(tokens_BN[:, :-1])], dim=1)
         slots = torch.arange(x.shape[1], device=x.device)
-        hidden = self.body(x, slots, _causal)
-        return self.logits(hidden[:, self.config.prefix - 1 :])
+        return self.body(x, slots, causal)[:, self.config.prefix - 1 :]
 
 
 def rotary_table(config: TransformerConfig) -> Tensor:
@@ -170,7 +173,8 @@ def rotate(x: Tensor, rotary: Tensor) -> Tensor:
     return torch.view_as_real(turned).flatten(-2).type_as(x)
 
 
-def _causal(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def causal(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention over a whole sequence, without a cache."""
     del layer
     q, k, v = (t.transpose(-2, -3) for t in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(-2, -3)

@@ -16,6 +16,7 @@ from mulo_ray.models.vq import VQ
 from mulo_ray.training import emoji_sources, image_sets, pictures
 from mulo_ray.training.checkpoints import Checkpoint
 from mulo_ray.training.distributed import Training, run_here, run_on_ray
+from mulo_ray.training.eagle import EagleStage
 from mulo_ray.training.folders import Folder
 from mulo_ray.training.pictures import SIZES_PX, load_pictures
 from mulo_ray.training.publish import publish as write_family
@@ -124,6 +125,13 @@ def rescaler(
     _train(options, steps, build)
 
 
+def eagle(options: TrainOptions, px: int, steps: int = 3000, batch: int = 32, lr: float = 1e-3) -> None:
+    """Train the EAGLE head of the scale of PX, which stays as it is; `eagle2` and `lantern` draft with it."""
+    build = functools.partial(build_eagle, options, px, batch, lr)
+    build()
+    _train(options, steps, build)
+
+
 def publish(options: TrainOptions, out: Path = PACKAGE_WEIGHTS) -> None:
     """Write float16 weights, word list and card of all trained stages into the package (or OUT)."""
     print(json.dumps(write_family(options.folder / "data", options.place, out), indent=2))
@@ -169,6 +177,15 @@ def build_scale(options: TrainOptions, px: int, batch: int, lr: float, start_fro
     return stage
 
 
+def build_eagle(options: TrainOptions, px: int, batch: int, lr: float) -> EagleStage:
+    """The stage as a worker builds it."""
+    scale = build_scale(options, px, batch, lr, None)
+    weights = scale_weights(options.place, px)
+    scale.network.load_state_dict(weights)
+    scale.average.load(weights, 0)
+    return EagleStage(px, scale, lr=lr)
+
+
 def build_rescaler(options: TrainOptions, low_px: int, px: int, loss: LossName, batch: int, lr: float) -> RescalerStage:
     """The stage as a worker builds it."""
     torch.set_num_threads(options.threads)
@@ -202,6 +219,6 @@ def _train(options: TrainOptions, steps: int, build: Callable[[], Stage], *, fre
 
 def _open(options: TrainOptions, fresh: bool, stage: Stage) -> Checkpoint:
     """Published weights are a start only for a stage on the published tokenizer."""
-    tokenizer = stage.tokenizer if isinstance(stage, ScaleStage | RescalerStage) else None
+    tokenizer = stage.tokenizer if isinstance(stage, ScaleStage | RescalerStage | EagleStage) else None
     published = None if fresh else published_weights(stage.network, stage.name, tokenizer)
     return Checkpoint(options.place, stage.name, every_s=options.save_every_s, published=published)

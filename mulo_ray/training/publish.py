@@ -53,6 +53,11 @@ def publish(data: Path, checkpoints: str | Path, folder: Path) -> dict[str, Any]
         entry = _write(place, f"rescaler-x{ratio}", folder, {})
         if entry:
             card["rescalers"][str(ratio)] = entry
+    card["heads"] = {}
+    for px in (32, 64, 128):
+        entry = _write(place, f"head-{px}", folder, old.get("heads", {}).get(str(px), {}))
+        if entry:
+            card["heads"][str(px)] = entry
     if not card["tokenizer"]:
         raise UsageError(f"nothing to publish: {checkpoints} holds no trained tokenizer; run that stage first")
     records = load_pictures(data, 32).records

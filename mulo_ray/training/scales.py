@@ -79,6 +79,13 @@ class ScaleStage:
 
     def loss(self, step: int, share: Share) -> Measured:
         """See `stages.Stage.loss`."""
+        ids, targets, pictures = self.batch(step, share)
+        loss = F.cross_entropy(self.network(ids, targets).flatten(0, 1), targets.flatten())
+        epoch = (step + 1) * self._batch_size / len(self._train)
+        return Measured(loss=loss, pictures=pictures, values={"epoch": epoch})
+
+    def batch(self, step: int, share: Share) -> tuple[Tensor, Tensor, int]:
+        """This worker's conditions and tokens of batch number `step`, and how many pictures the whole batch has."""
         chosen = self._order(step)
         generator = torch.Generator().manual_seed((self._seed << 32) + step)
         mirrored = torch.rand(len(chosen), generator=generator) < _MIRROR
@@ -86,10 +93,15 @@ class ScaleStage:
         ids[..., 0][torch.rand(ids.shape[:2], generator=generator) < _DROP_WORD] = BUCKETS
         ids[torch.rand(len(chosen), generator=generator) < _DROP_CAPTION] = BUCKETS
         targets = self._tokens.of(chosen, mirrored)
-        ids, targets = share.of(ids).to(self._device), share.of(targets).to(self._device)
-        loss = F.cross_entropy(self.network(ids, targets).flatten(0, 1), targets.flatten())
-        epoch = (step + 1) * self._batch_size / len(self._train)
-        return Measured(loss=loss, pictures=len(chosen), values={"epoch": epoch})
+        return share.of(ids).to(self._device), share.of(targets).to(self._device), len(chosen)
+
+    def seen(self) -> tuple[Tensor, Tensor]:
+        """Conditions and tokens to measure on: held-out combinations, else pictures of the training set."""
+        index = self._held_out["combination"] if len(self._held_out["combination"]) else self._seen
+        records = [self._records[i] for i in index.tolist()]
+        ids = condition_ids([prompt_used(f"{r.style} {r.name}", frozenset()) for r in records])
+        tokens = self._tokens.of(index, torch.zeros(len(index), dtype=torch.bool))
+        return ids.to(self._device), tokens.to(self._device)
 
     def after_step(self, step: int) -> None:
         """Nothing."""

@@ -69,5 +69,6 @@ def published_weights(
     fill(like, load_tensors(path), path.name)
     card = json.loads((folder / "family.json").read_text(encoding="utf-8"))
     entries = [card["tokenizer"], *card["scales"].values(), *card.get("rescalers", {}).values()]
+    entries += card.get("heads", {}).values()
     steps = next(entry["steps"] for entry in entries if entry["file"] == path.name)
     return like.state_dict(), steps
