@@ -115,7 +115,8 @@ class Canvas:
         tokens_M = self.tokens_BN[rows_M, cells_M]
         filled_M = self.filled_BN[rows_M, cells_M]
         visible_BN = None
-        if not bool(self.filled_BN.all()):  # a wavefront over an empty grid
+        last = int(cells_M.max())
+        if not bool(self.filled_BN[:, : last + 1].all()):  # a wavefront over an empty grid, or rows apart
             tokens_M = torch.where(filled_M, tokens_M, self._surrogate(rows_M, cells_M))
             visible_BN = self.filled_BN
         queries = Queries(rows_M=rows_M, cells_M=cells_M, tokens_M=tokens_M, answers=answers)

@@ -4,6 +4,7 @@ Drafting, verifying and resampling all come through here, in float32. Shape lett
 B images. Knows no model and no schedule.
 """
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -64,8 +65,8 @@ def gumbel(seeds_M: Tensor, side: int, cells_M: Tensor, entries: int, attempt: i
     that the last bit of a vectorised logarithm cannot reach the float32 result.
     """
     key_M = _mix(seeds_M ^ _mix(cells_M + (side << 32) + (attempt << 48)))
-    bits_MV = _mix(key_M[:, None] + torch.arange(entries, device=seeds_M.device) * _MIX[0])
-    uniform_MV = ((bits_MV >> 11) & 0x1FFFFFFFFFFFFF).double().add_(0.5).mul_(2.0**-53)
+    bits_MV = _mix(key_M[:, None] + _counter(entries, seeds_M.device))
+    uniform_MV = _shift(bits_MV, 11).double().add_(0.5).mul_(2.0**-53)
     return uniform_MV.log_().neg_().log_().neg_().float()
 
 
@@ -99,12 +100,19 @@ def sample(
 
 
 def _mix(x: Tensor) -> Tensor:
-    """splitmix64's finaliser on int64 with wrap-around."""
-    x = (x ^ _shift(x, 30)) * _MIX[1]
-    x = (x ^ _shift(x, 27)) * _MIX[2]
-    return x ^ _shift(x, 31)
+    """splitmix64's finaliser on int64 with wrap-around; a fresh tensor, every further pass in place."""
+    x = _shift(x, 30).bitwise_xor_(x).mul_(_MIX[1])
+    x = _shift(x, 27).bitwise_xor_(x).mul_(_MIX[2])
+    return _shift(x, 31).bitwise_xor_(x)
 
 
 def _shift(x: Tensor, bits: int) -> Tensor:
     """Logical right shift of signed 64-bit integers."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
+    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+
+
+@functools.lru_cache(maxsize=8)
+def _counter(entries: int, device: torch.device) -> Tensor:
+    """The generator's counter over the entries; never written to."""
+    with torch.inference_mode(False):
+        return torch.arange(entries, device=device) * _MIX[0]

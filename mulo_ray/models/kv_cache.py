@@ -13,9 +13,12 @@ class KVCache:
 
     def __init__(self, *, layers: int, rows: int, slots: int, heads: int, head_dim: int, like: Tensor) -> None:
         self.slots = slots
-        shape = (rows, slots, heads, head_dim)
-        self.keys_RSAD = [torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in range(layers)]
-        self.values_RSAD = [torch.zeros(shape, dtype=like.dtype, device=like.device) for _ in range(layers)]
+        shape = (rows, heads, slots, head_dim)  # a head's slots side by side in memory: attention reads them in turn
+
+        def empty() -> list[Tensor]:
+            return [torch.zeros(shape, dtype=like.dtype, device=like.device).transpose(1, 2) for _ in range(layers)]
+
+        self.keys_RSAD, self.values_RSAD = empty(), empty()
 
     def write(self, layer: int, rows_M: Tensor, slots_M: Tensor, keys_MAD: Tensor, values_MAD: Tensor) -> None:
         """Store one key and value per query at (row, slot); equal places must carry equal values."""

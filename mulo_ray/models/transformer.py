@@ -57,6 +57,8 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float32:  # the same bits in one call
+            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         wide = x.float()
         return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)).type_as(x) * self.weight
 
@@ -71,9 +73,11 @@ class Attention(nn.Module):
         self.wo = nn.Linear(config.dim, config.dim, bias=False)
 
     def forward(self, x: Tensor, rotary: Tensor | None, layer: int, attend: Attend) -> Tensor:
-        q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in self.wqkv(x).chunk(3, dim=-1))
+        qkv = self.wqkv(x).unflatten(-1, (3 * self.heads, -1))
+        qk, v = qkv[..., : 2 * self.heads, :], qkv[..., 2 * self.heads :, :]
         if rotary is not None:
-            q, k = rotate(q, rotary), rotate(k, rotary)
+            qk = rotate(qk, rotary)
+        q, k = qk.chunk(2, dim=-2)
         return self.wo(attend(layer, q, k, v).flatten(-2))  # type: ignore[no-any-return]
 
 
@@ -145,6 +149,16 @@ class Transformer(nn.Module):
         x = torch.cat([prefix_BPE, self.tok_embeddings(tokens_BN[:, :-1])], dim=1)
         slots = torch.arange(x.shape[1], device=x.device)
         return self.body(x, slots, causal)[:, self.config.prefix - 1 :]
+
+
+def column_major(network: nn.Module) -> None:
+    """Lay the weights of all linear layers out by input: on a CPU a forward of few rows then takes half the time.
+
+    Shapes and values stay; the last bits of results do not, and so this is nothing for batch invariance.
+    """
+    for module in network.modules():
+        if isinstance(module, nn.Linear) and module.weight.device.type == "cpu":
+            module.weight.data = module.weight.data.t().contiguous().t()
 
 
 def rotary_table(config: TransformerConfig) -> Tensor:

@@ -18,6 +18,7 @@ from mulo_ray.models.latent_rescaler import LatentResampler
 from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.rescaler import NearestResampler, PixelResampler
 from mulo_ray.models.text import condition_ids, prompt_used
+from mulo_ray.models.transformer import column_major
 
 
 class EmojiFamily:
@@ -39,6 +40,8 @@ class EmojiFamily:
         name = f"scale-{px}.safetensors"
         fill(network, load_tensors(self._card.folder / name), name)
         network.to(self._device)
+        if not batch_invariant:
+            column_major(network.body)
 
         def prefix(condition: Condition) -> Tensor:
             vectors: Tensor = network.text(condition["ids_BPG"].to(self._device))

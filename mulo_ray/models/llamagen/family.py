@@ -24,6 +24,7 @@ from mulo_ray.models.llamagen.network import IGNORABLE, LlamaGenNetwork, meta_ne
 from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.rescaler import NearestResampler, PixelResampler
 from mulo_ray.models.sources import local_folder
+from mulo_ray.models.transformer import column_major
 
 _T5_FILES = ("*.json", "*.safetensors", "*.model")
 
@@ -61,7 +62,10 @@ class LlamaGenFamily:
             fill_random(network, f"{self._card.name}/{px}", dtype)
         else:
             fill(network, load_state(path), path.name, dtype, ignorable=IGNORABLE)
-        return raster_scale(network.to(self._device), batch_invariant=batch_invariant)
+        network.to(self._device)
+        if not batch_invariant:
+            column_major(network)
+        return raster_scale(network, batch_invariant=batch_invariant)
 
     def prompt_used(self, text: str) -> str:
         """A caption after the official cleaning, or the number of a class; PromptError when there is none."""
