@@ -17,6 +17,7 @@ from mulo_ray.models.memory import FamilyMemory
 _CARDS = (
     "mulo_ray.models.emoji.card",
     "mulo_ray.models.llamagen.card",
+    "mulo_ray.models.tar.card",
 )
 
 RANDOM = "random"
@@ -42,6 +43,7 @@ class FamilyCard:
     config: Any = None  # the family's own configuration, where files do not state theirs
     memory: FamilyMemory | None = None  # for plans; None where nobody needs one
     random: bool = False
+    conditioner: bool = False  # prompts go through a text network, which runs as a stage of its own
     heads: dict[int, str] = field(default_factory=dict)  # EAGLE heads: image side in pixels -> file
 
     def defaults_for(self, drafter_px: int, target_px: int) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class FamilyMemory:
     tokenizer_parameters: int = 0
     tokenizer_channels: int = 128  # width at full resolution, which bounds the memory of one image's decoding
     conditioners: Mapping[str, int] = field(default_factory=dict)  # text networks, each a stage of its own
+    conditioner_numbers: Mapping[str, int] = field(default_factory=dict)  # what they keep while they run
 
     def tokenizer_work_bytes(self, px: int) -> int:
         """Memory to decode one image: about six maps of full resolution are alive at once."""

@@ -75,7 +75,8 @@ def role_plans(card: FamilyCard, load: Load, device: str) -> list[RolePlan]:
     tokenizer = 4 * memory.tokenizer_parameters + memory.tokenizer_work_bytes(load.target_px)
     plans.append(_role("target", target, queries, number, load.guided, tokenizer))
     for name, parameters in memory.conditioners.items():
-        plans.append(RolePlan(name=name, weights=parameters * number))
+        kept = memory.conditioner_numbers.get(name, 0) * number
+        plans.append(RolePlan(name=name, weights=parameters * number, fixed=LIBRARY_BYTES + kept))
     return plans
 
 

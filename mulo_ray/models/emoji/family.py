@@ -14,6 +14,7 @@ from mulo_ray.models.eagle import EagleDraftHead, load_head
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.emoji.rescaler import load_rescaler
 from mulo_ray.models.emoji.tokenizer import load_vq
+from mulo_ray.models.family import Payload
 from mulo_ray.models.latent_rescaler import LatentResampler
 from mulo_ray.models.raster import RasterScale
 from mulo_ray.models.rescaler import NearestResampler, PixelResampler
@@ -57,6 +58,13 @@ class EmojiFamily:
     def prompt_used(self, text: str) -> str:
         """See `models.text.prompt_used`."""
         return prompt_used(text, self._known)
+
+    def conditioner(self, device: str) -> None:
+        """Words are hashed where they are used: no text network."""
+
+    def condition_from(self, payloads: Sequence[Payload]) -> Condition:
+        """Never asked for."""
+        raise AssertionError("the embedded family has no conditioner")
 
     def condition(self, texts_used: Sequence[str]) -> Condition:
         """Hashed word ids (B, P, 1 + G)."""

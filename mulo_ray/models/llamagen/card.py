@@ -80,4 +80,5 @@ def _card(name: str, config: LlamaGenConfig, folder: Path, weights: str, *, rand
         config=config,
         memory=memory,
         random=random,
+        conditioner=config.kind == "t2i",
     )
