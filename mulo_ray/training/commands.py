@@ -25,7 +25,7 @@ from mulo_ray.training.rescalers import RescalerStage
 from mulo_ray.training.scales import ScaleStage
 from mulo_ray.training.shapes import draw_shapes
 from mulo_ray.training.stages import Stage
-from mulo_ray.training.starts import PACKAGE_WEIGHTS, load_tokenizer, published_weights, scale_weights
+from mulo_ray.training.starts import PACKAGE_WEIGHTS, load_tokenizer, published_weights, scale_weights, sizes_of
 from mulo_ray.training.tokenizer import TokenizerStage
 from mulo_ray.training.tokens import tokenise
 
@@ -169,11 +169,12 @@ def build_scale(options: TrainOptions, px: int, batch: int, lr: float, start_fro
     shown = load_pictures(options.folder / "data", px)
     vq: VQ = load_tokenizer(options.place)
     tokens = tokenise(vq, shown, options.folder)
-    stage = ScaleStage(px, tokens, shown.records, vq, batch=batch, lr=lr, seed=options.seed)
+    sizes = sizes_of(options.place, px, fresh=options.fresh or start_from_px is not None)
+    stage = ScaleStage(px, tokens, shown.records, vq, sizes=sizes, batch=batch, lr=lr, seed=options.seed)
     if start_from_px:
         weights = scale_weights(options.place, start_from_px)
-        stage.network.load_state_dict(weights)
-        stage.average.load(weights, 0)
+        stage.network.load_state_dict(weights, strict=False)  # a smaller scale may have fewer layers
+        stage.average.network.load_state_dict(stage.network.state_dict())
     return stage
 
 
@@ -194,7 +195,8 @@ def build_rescaler(options: TrainOptions, low_px: int, px: int, loss: LossName, 
     low, high = (tokenise(vq, shown, options.folder) for shown in sets.values())
     teacher: EmojiNetwork | None = None
     if loss == "distil":
-        teacher = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
+        sizes = sizes_of(options.place, px)
+        teacher = EmojiNetwork(emoji_config(px, vq.config.codebook_size, sizes.layers), sizes.text_dim)
         teacher.load_state_dict(scale_weights(options.place, px))
         teacher.requires_grad_(False).eval()
     records = sets[px].records

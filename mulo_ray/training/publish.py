@@ -7,12 +7,18 @@ from typing import Any
 from safetensors.torch import save_file
 
 from mulo_ray.errors import UsageError
+from mulo_ray.models.emoji.network import STRIDE
+from mulo_ray.models.emoji.tokenizer import build_vq
 from mulo_ray.models.text import vocabulary
 from mulo_ray.training.checkpoints import load_state
 from mulo_ray.training.folders import Folder
 from mulo_ray.training.pictures import load_pictures
+from mulo_ray.training.tokens import fingerprint
 
 DEFAULT_PAIR = (64, 128)
+_SIDES = (32, 64, 128)
+_STATED = ("config", "sizes", "tokenizer")
+"""What a stage's checkpoint says that its line of the card repeats."""
 FIRST_DEFAULTS: dict[str, Any] = {
     "guidance": 1.5,
     "temperature": 0.3,
@@ -42,24 +48,23 @@ def publish(data: Path, checkpoints: str | Path, folder: Path) -> dict[str, Any]
         "defaults": old.get("defaults") or FIRST_DEFAULTS,
         "pair_defaults": old.get("pair_defaults", {}),
         "tokenizer": _write(place, "tokenizer", folder, old.get("tokenizer", {})),
-        "scales": {},
     }
-    for px in (32, 64, 128):
-        entry = _write(place, f"scale-{px}", folder, old.get("scales", {}).get(str(px), {}))
-        if entry:
-            card["scales"][str(px)] = {**entry, "side": px // 8}
-    card["rescalers"] = dict(old.get("rescalers", {}))
-    for ratio in (2, 4):
-        entry = _write(place, f"rescaler-x{ratio}", folder, {})
-        if entry:
-            card["rescalers"][str(ratio)] = entry
-    card["heads"] = {}
-    for px in (32, 64, 128):
-        entry = _write(place, f"head-{px}", folder, old.get("heads", {}).get(str(px), {}))
-        if entry:
-            card["heads"][str(px)] = entry
     if not card["tokenizer"]:
         raise UsageError(f"nothing to publish: {checkpoints} holds no trained tokenizer; run that stage first")
+    tokenizer = fingerprint(build_vq(card["tokenizer"], folder))
+    card["tokenizer"]["fingerprint"] = tokenizer
+    same = old.get("tokenizer", {}).get("fingerprint") == tokenizer
+    for kind, stage, keys in (
+        ("scales", "scale-", _SIDES),
+        ("rescalers", "rescaler-x", (2, 4)),
+        ("heads", "head-", _SIDES),
+    ):
+        card[kind] = {}
+        for key in keys:
+            before = old.get(kind, {}).get(str(key), {}) if same else {}  # weights of another tokenizer are of no use
+            entry = _write(place, f"{stage}{key}", folder, before)
+            if entry and entry.get("tokenizer", tokenizer) == tokenizer:
+                card[kind][str(key)] = entry | ({"side": key // STRIDE} if kind == "scales" else {})
     records = load_pictures(data, 32).records
     words = vocabulary(text for r in records if r.split == "train" for text in (r.name, r.style, *r.keywords))
     (folder / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
@@ -83,7 +88,7 @@ def _write(place: Folder, stage: str, folder: Path, old: dict[str, Any]) -> dict
     (folder / name).chmod(0o644)  # safetensors makes files that only their owner can read
     parameters = sum(value.numel() for value in state["average"].values())
     entry = {"file": name, "steps": state["step"], "parameters": parameters, **_last_metrics(place, stage)}
-    return entry | ({"config": state["extra"]["config"]} if "config" in state["extra"] else {})
+    return entry | {name: state["extra"][name] for name in _STATED if name in state["extra"]}
 
 
 def _last_metrics(place: Folder, stage: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from mulo_ray.training.rescaler_losses import (
 )
 from mulo_ray.training.stages import Average, Measured, Share
 from mulo_ray.training.tokenizer import psnr
-from mulo_ray.training.tokens import TokenSet, fingerprint
+from mulo_ray.training.tokens import TokenSet, fingerprint, refuse_other_tokenizer
 
 _SHOWN = 8
 
@@ -107,11 +107,13 @@ class RescalerStage:
     def extra(self) -> dict[str, Any]:
         return {
             "config": dataclasses.asdict(self.network.config),
+            "tokenizer": self.tokenizer,
             "critic": self._critic.state_dict(),
             "critic_optimizer": self._critic_optimizer.state_dict(),
         }
 
     def restore(self, extra: dict[str, Any]) -> None:
+        refuse_other_tokenizer(self.name, extra, self.tokenizer)
         self._critic.load_state_dict(extra["critic"])
         self._critic_optimizer.load_state_dict(extra["critic_optimizer"])
 

@@ -3,6 +3,7 @@
 Conditions are dropped for guidance, words are hidden so that letter groups learn to stand in for unknown ones.
 """
 
+import dataclasses
 import math
 import random
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
+from mulo_ray.models.emoji.network import EmojiNetwork, EmojiSizes, default_sizes, emoji_config
 from mulo_ray.models.text import BUCKETS, condition_ids, prompt_used
 from mulo_ray.models.vq import VQ
 from mulo_ray.training.captions import Described, caption
@@ -21,7 +22,7 @@ from mulo_ray.training.optimizers import split_optimizers
 from mulo_ray.training.pictures import Record
 from mulo_ray.training.samples import sample_pictures
 from mulo_ray.training.stages import Average, Measured, Share
-from mulo_ray.training.tokens import TokenSet, fingerprint
+from mulo_ray.training.tokens import TokenSet, fingerprint, refuse_other_tokenizer
 
 _DROP_CAPTION, _DROP_WORD, _MIRROR = 0.1, 0.1, 0.15
 _CHECK_BATCH = 32
@@ -47,6 +48,7 @@ class ScaleStage:
         records: Sequence[Record],
         vq: VQ,
         *,
+        sizes: EmojiSizes | None = None,
         batch: int = 32,
         lr: float = 2e-3,
         seed: int = 0,
@@ -64,7 +66,9 @@ class ScaleStage:
         self._seen = self._train[torch.randperm(len(self._train), generator=torch.Generator().manual_seed(seed))][
             :check
         ]
-        self.network = EmojiNetwork(emoji_config(px, vq.config.codebook_size))
+        self._sizes = sizes or default_sizes(px)
+        config = emoji_config(px, vq.config.codebook_size, self._sizes.layers)
+        self.network = EmojiNetwork(config, self._sizes.text_dim)
         initialise(self.network)
         self.average = Average(self.network)
         self.optimizers = split_optimizers(self.network, self.network.body.layers.parameters(), lr=lr)
@@ -107,10 +111,10 @@ class ScaleStage:
         """Nothing."""
 
     def extra(self) -> dict[str, Any]:
-        return {}
+        return {"sizes": dataclasses.asdict(self._sizes), "tokenizer": self.tokenizer}
 
     def restore(self, extra: dict[str, Any]) -> None:
-        del extra
+        refuse_other_tokenizer(self.name, extra, self.tokenizer)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from mulo_ray.errors import UsageError
 from mulo_ray.models.checkpoint import fill, load_tensors
-from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
+from mulo_ray.models.emoji.network import EmojiNetwork, EmojiSizes, default_sizes, emoji_config
+from mulo_ray.models.emoji.sizes import scale_sizes
 from mulo_ray.models.emoji.tokenizer import load_vq
 from mulo_ray.models.vq import VQ, VQConfig
 from mulo_ray.training.checkpoints import load_state
@@ -36,14 +37,29 @@ def load_tokenizer(place: str) -> VQ:
     return vq
 
 
+def sizes_of(place: str, px: int, *, fresh: bool = False) -> EmojiSizes:
+    """Sizes of a scale: its checkpoint's, else the published scale's on the same tokenizer, else the default."""
+    state = load_state(Folder(place), f"scale-{px}")
+    if state is not None:
+        return EmojiSizes(**state["extra"].get("sizes", {}))
+    folder = latest_weights()
+    published = (folder / f"scale-{px}.safetensors").exists()
+    if fresh or not published or fingerprint(load_vq(folder)) != fingerprint(load_tokenizer(place)):
+        return default_sizes(px)
+    return scale_sizes(folder, px)
+
+
 def scale_weights(place: str, px: int) -> dict[str, Tensor]:
     """Averaged weights of a scale: its checkpoint in `place`, else the published ones; UsageError where neither is."""
     state = load_state(Folder(place), f"scale-{px}")
     if state is not None:
         weights: dict[str, Tensor] = state["average"]
         return weights
-    tokenizer = fingerprint(load_tokenizer(place))
-    published = published_weights(EmojiNetwork(emoji_config(px)), f"scale-{px}", tokenizer)
+    vq = load_tokenizer(place)
+    tokenizer = fingerprint(vq)
+    vocab, sizes = vq.config.codebook_size, sizes_of(place, px)
+    network = EmojiNetwork(emoji_config(px, vocab, sizes.layers), sizes.text_dim)
+    published = published_weights(network, f"scale-{px}", tokenizer)
     if published is None:
         raise UsageError(
             f"--start-from-px {px}: {place} holds no checkpoint scale-{px}.pt and no such scale is published; "

@@ -3,10 +3,12 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from mulo_ray.errors import UsageError
 from mulo_ray.models.vq import VQ
 from mulo_ray.training.pictures import Pictures
 
@@ -46,6 +48,16 @@ def fingerprint(vq: VQ) -> str:
     for value in vq.state_dict().values():
         digest.update(value.half().numpy().tobytes())
     return digest.hexdigest()[:8]
+
+
+def refuse_other_tokenizer(stage: str, extra: dict[str, Any], mine: str) -> None:
+    """UsageError when a checkpoint's tokens were another tokenizer's."""
+    theirs = extra.get("tokenizer", mine)
+    if theirs != mine:
+        raise UsageError(
+            f"the checkpoint of {stage} was trained on tokens of tokenizer {theirs}, now it is {mine}; "
+            "put the old tokenizer back, or train this stage in another --checkpoints folder"
+        )
 
 
 @torch.inference_mode()

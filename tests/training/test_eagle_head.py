@@ -24,6 +24,8 @@ from mulo_ray.training.scales import ScaleStage
 from mulo_ray.training.stages import Share
 from mulo_ray.training.tokens import TokenSet
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def stage():

@@ -15,6 +15,8 @@ from mulo_ray.training.rescalers import RescalerStage
 from mulo_ray.training.stages import Share
 from mulo_ray.training.tokens import TokenSet
 
+pytestmark = pytest.mark.timeout(300)
+
 SMALL = VQConfig(codebook_size=64, wide=8, deep=16, blocks=1, encoder_blocks=1, decoder_blocks=1)
 
 

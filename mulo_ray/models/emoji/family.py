@@ -13,6 +13,7 @@ from mulo_ray.models.checkpoint import fill, load_tensors
 from mulo_ray.models.eagle import EagleDraftHead, load_head
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.emoji.rescaler import load_rescaler
+from mulo_ray.models.emoji.sizes import scale_sizes
 from mulo_ray.models.emoji.tokenizer import load_vq
 from mulo_ray.models.family import Payload
 from mulo_ray.models.latent_rescaler import LatentResampler
@@ -36,8 +37,10 @@ class EmojiFamily:
         """See `models.family.Family.scale`."""
         if px not in self._card.scales:
             raise CheckpointError(f"the emoji family has no scale of {px} px; it has {sorted(self._card.scales)}")
-        config = emoji_config(px, self.vq.config.codebook_size)
-        network = EmojiNetwork(config if side is None else dataclasses.replace(config, side=side))
+        sizes = scale_sizes(self._card.folder, px)
+        config = emoji_config(px, self.vq.config.codebook_size, sizes.layers)
+        config = config if side is None else dataclasses.replace(config, side=side)
+        network = EmojiNetwork(config, sizes.text_dim)
         name = f"scale-{px}.safetensors"
         fill(network, load_tensors(self._card.folder / name), name)
         network.to(self._device)
