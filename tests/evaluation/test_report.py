@@ -73,6 +73,13 @@ def test_counts_stats_and_config_are_all_there(store: FolderStore) -> None:
         ({"decoder": "mulo", "tau": 1.01, "redraw": "islands"}, False),
         ({"decoder": "mulo", "tau": 0.1, "redraw": "raster"}, False),
         ({"decoder": "zipar", "zipar_window": 4}, False),
+        ({"decoder": "exact", "verify_window": 16}, True),
+        ({"decoder": "speculative", "chain": 4}, True),
+        ({"decoder": "eagle2"}, True),
+        ({"decoder": "lantern", "lantern_delta": 0.4, "lantern_lambda": None}, False),
+        ({"decoder": "lantern", "lantern_delta": 0.0, "lantern_lambda": None}, True),
+        ({"decoder": "lantern", "lantern_delta": None, "lantern_lambda": 2.0}, False),
+        ({"decoder": "lantern", "lantern_delta": None, "lantern_lambda": 1.0}, True),
     ],
 )
 def test_exactness_is_a_property_of_the_rules(store: FolderStore, decoder: dict, exact: bool) -> None:
