@@ -17,7 +17,7 @@ from mulo_ray.errors import UsageError
 
 DIM = 1280
 INPUT_PX = 160
-"""What pictures are resized to, and what stored statistics hold for. 224 costs 2.5 times as much for a point of top-5."""
+"""What pictures are resized to; stored statistics hold for it. 224 costs 2.5 times as much for a point of top-5."""
 _AT_ONCE = 16  # more at once leaves the cache of a small core: 64 take more than twice as long per picture
 
 Features = Callable[[np.ndarray | Sequence[np.ndarray]], np.ndarray]
