@@ -130,6 +130,11 @@ def _below(target_px: int, card: FamilyCard) -> int:
 def _chain_drafter(config: JobConfig, card: FamilyCard, target_px: int) -> int:
     """Any scale may draft on the target's grid; the default is the one just below the target, else above it."""
     sides = ", ".join(str(px) for px in sorted(card.scales))
+    if card.fixed_grids and config.model.drafter_px != target_px:
+        raise UsageError(
+            f"--decoder speculative lays the drafter over the target's grid, and scales of family {card.name} know "
+            "their own grid only; use --decoder mulo or exact"
+        )
     if config.model.drafter_px is not None:
         if config.model.drafter_px not in card.scales:
             raise UsageError(

@@ -44,6 +44,7 @@ class FamilyCard:
     memory: FamilyMemory | None = None  # for plans; None where nobody needs one
     random: bool = False
     conditioner: bool = False  # prompts go through a text network, which runs as a stage of its own
+    fixed_grids: bool = False  # a scale's positions belong to its own grid, so it cannot draft on another
     heads: dict[int, str] = field(default_factory=dict)  # EAGLE heads: image side in pixels -> file
 
     def defaults_for(self, drafter_px: int, target_px: int) -> dict[str, Any]:

@@ -80,4 +80,5 @@ def _card(name: str, config: TarConfig, folder: Path, weights: str, *, random: b
         memory=memory,
         random=random,
         conditioner=True,
+        fixed_grids=True,
     )

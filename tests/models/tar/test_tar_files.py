@@ -151,6 +151,16 @@ def test_a_scale_drafts_on_no_other_grid(folder: Path) -> None:
         family.scale(8, batch_invariant=True, side=8)
 
 
+def test_chain_drafts_on_the_targets_grid_are_refused_before_anything_starts() -> None:
+    card = read_card("tar-1.5b", "random")
+    model = ModelOptions(family="tar-1.5b", weights="random", target_px=512)
+    chain = DecoderOptions(decoder="speculative")
+    with pytest.raises(UsageError, match="know their own grid only; use --decoder mulo or exact"):
+        resolve(JobConfig(model=model, decoding=chain), card)
+    own = resolve(JobConfig(model=dataclasses.replace(model, drafter_px=512), decoding=chain), card)
+    assert own.model.drafter_px == 512
+
+
 def test_the_fingerprint_is_that_of_the_contents(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = read_card(FAMILY, str(folder)).weights_fingerprint
     monkeypatch.setenv("MULO_RAY_CACHE", str(tmp_path / "cache"))
