@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mulo_ray.config import PAIRS, JobConfig, ModelOptions
 from mulo_ray.errors import CheckpointError
 from mulo_ray.models.catalog import FamilyCard, check_weights, read_card
-from mulo_ray.models.plan import Load, plan_lines, role_plans
-from mulo_ray.workers.roles import DrafterRole, Roles, TargetRole
+from mulo_ray.models.plan import LIBRARY_BYTES, Load, plan_lines, role_plans
+from mulo_ray.workers.roles import ConditionerRole, DrafterRole, Roles, TargetRole
 
 if TYPE_CHECKING:
     from mulo_ray.models.roles import RoleSpec
@@ -53,11 +53,20 @@ class Engine:
         plans = [plan for plan in role_plans(self.card, load, "cpu") if plan.kv]  # text stages are no roles
         return max(plan.total(load.batch, load.in_flight) for plan in plans)
 
+    def text_bytes(self, config: JobConfig) -> int:
+        """Memory of the text stage of a resolved config on a CPU; 0 where the family has none."""
+        if not self.card.conditioner:
+            return 0
+        load = memory_load(config)
+        names = self.card.memory.conditioners if self.card.memory else ()
+        plans = role_plans(self.card, load, "cpu") if self.card.memory else []
+        return LIBRARY_BYTES + sum(plan.total(load.batch, 1) - LIBRARY_BYTES for plan in plans if plan.name in names)
+
 
 def family_engine(model: ModelOptions) -> Engine:
     """The engine of a family of mulo_ray.models. Raises UsageError or CheckpointError, in seconds."""
     card = read_card(model.family, model.weights)
-    return Engine(card=card, roles=functools.partial(_family_roles, card.weights_fingerprint))
+    return Engine(card=card, roles=functools.partial(_family_roles, card.weights_fingerprint, card.conditioner))
 
 
 def memory_load(config: JobConfig) -> Load:
@@ -74,11 +83,12 @@ def memory_load(config: JobConfig) -> Load:
     )
 
 
-def _family_roles(fingerprint: str, config: JobConfig) -> Roles:
+def _family_roles(fingerprint: str, conditioner: bool, config: JobConfig) -> Roles:
     needs_drafter = config.decoding.decoder in PAIRS
     return Roles(
         target=functools.partial(build_target, config, fingerprint),
         drafter=functools.partial(build_drafter, config, fingerprint) if needs_drafter else None,
+        conditioner=functools.partial(build_conditioner, config, fingerprint) if conditioner else None,
     )
 
 
@@ -98,6 +108,14 @@ def build_drafter(config: JobConfig, fingerprint: str, device: str) -> DrafterRo
     return roles.build_drafter(_spec(config, device))
 
 
+def build_conditioner(config: JobConfig, fingerprint: str, device: str) -> ConditionerRole:
+    """Load the family's text network in this process; "cpu" or "cuda"."""
+    from mulo_ray.models import roles
+
+    _check_here(config, fingerprint, "text", device)
+    return roles.build_conditioner(_spec(config, device))
+
+
 def _check_here(config: JobConfig, fingerprint: str, role: str, device: str) -> None:
     """The weights this node has are the driver's, and there is room for them."""
     from mulo_ray.models.device_memory import refuse_what_cannot_fit
@@ -108,7 +126,9 @@ def _check_here(config: JobConfig, fingerprint: str, role: str, device: str) -> 
             f"the weights of {card.name} on this node ({card.folder}, {card.weights_fingerprint}) are not those on the "
             f"driver's ({fingerprint}): give all nodes the same files, or a URI"
         )
-    refuse_what_cannot_fit(card, role, memory_load(config), device)
+    names = [role] if role != "text" else list(card.memory.conditioners) if card.memory else []
+    for name in names:
+        refuse_what_cannot_fit(card, name, memory_load(config), device)
 
 
 def _spec(config: JobConfig, device: str) -> "RoleSpec":

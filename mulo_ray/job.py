@@ -119,6 +119,7 @@ def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks) -> It
         nodes=live_nodes,
         say=_say,
         request=request_groups,
+        text_bytes=engine.text_bytes(config),
     )
     _say(placement.sentence)
     for line in engine.memory_plan(config, placement.shape.device):

@@ -22,9 +22,13 @@ def generate_one(text: str, config: JobConfig, *, engine: Engine | None = None) 
     roles = engine.roles(config)
     target = roles.target(device)
     drafter = None if roles.drafter is None else roles.drafter(device)
-    texts = [target.prompt_used(text)]
     seeds = [image_seed(config.sampling.seed, KEY, 0)]
-    generation = generate(target.decoder, None if drafter is None else drafter.decoder, target.request(texts, seeds))
+    if roles.conditioner is None:
+        request = target.request([target.prompt_used(text)], seeds)
+    else:
+        conditioner = roles.conditioner(device)
+        request = target.request_from(conditioner.encode([conditioner.prompt_used(text)], seeds), seeds)
+    generation = generate(target.decoder, None if drafter is None else drafter.decoder, request)
     [png] = target.render(generation.tokens_BHW, [text])
     return png
 

@@ -3,6 +3,7 @@
 workers/ and the in-process path call this inside the process that owns the device.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,7 +24,7 @@ from mulo_ray.decoding.trees import TreeTarget
 from mulo_ray.decoding.verification import neighbour_table
 from mulo_ray.errors import CheckpointError, PromptError
 from mulo_ray.models.catalog import read_card
-from mulo_ray.models.family import Family, load_family
+from mulo_ray.models.family import Conditioner, Family, Payload, load_family
 from mulo_ray.models.png import encode_png
 
 
@@ -51,11 +52,28 @@ _T = TypeVar("_T")
 class _Role:
     def __init__(self, spec: RoleSpec) -> None:
         self._spec = spec
-        self._family: Family = load_family(read_card(spec.family, spec.weights), spec.device)
+        self._card = read_card(spec.family, spec.weights)
+        self._family: Family = load_family(self._card, spec.device)
 
     def request(self, texts_used: Sequence[str], seeds: Sequence[int]) -> Request:
-        """Texts that `prompt_used` returned, and one seed per image -> a request of B images."""
+        """Texts that `prompt_used` returned, and one seed per image -> a request of B images.
+
+        A family's conditioner is loaded in this process: where a stage before it has one, see `request_from`.
+        """
+        if self._card.conditioner:
+            return self.request_from(self._conditioner.encode(texts_used, seeds), seeds)
         return Request(condition=self._family.condition(texts_used), seeds_B=torch.tensor(seeds, dtype=torch.int64))
+
+    def request_from(self, payloads: Sequence[Payload], seeds: Sequence[int]) -> Request:
+        """What the family's conditioner made of B prompts -> a request of B images."""
+        condition = self._family.condition_from(payloads)
+        return Request(condition=condition, seeds_B=torch.tensor(seeds, dtype=torch.int64))
+
+    @functools.cached_property
+    def _conditioner(self) -> Conditioner:
+        found = self._family.conditioner(self._spec.device)
+        assert found is not None, "the card promises a conditioner"
+        return found
 
 
 class DrafterRole(_Role):
@@ -88,6 +106,29 @@ class TargetRole(_Role):
         check_grids(tokens_BHW, self._side, len(self._family.codebook_VD))
         pixels = self._family.pixels(tokens_BHW)
         return [encode_png(image, prompt) for image, prompt in zip(pixels, prompts or [""] * len(pixels), strict=True)]
+
+
+class ConditionerRole:
+    """A family's text network, and what it makes of a prompt before that."""
+
+    def __init__(self, spec: RoleSpec) -> None:
+        family = load_family(read_card(spec.family, spec.weights), spec.device)
+        found = family.conditioner(spec.device)
+        assert found is not None, "only a family that has one is asked for its conditioner"
+        self._family, self._conditioner = family, found
+
+    def prompt_used(self, text: str) -> str:
+        """What the models will see of a prompt; PromptError when that is nothing."""
+        return self._family.prompt_used(text)
+
+    def encode(self, texts_used: Sequence[str], seeds: Sequence[int]) -> Sequence[Payload]:
+        """See `models.family.Conditioner.encode`."""
+        return self._conditioner.encode(texts_used, seeds)
+
+
+def build_conditioner(spec: RoleSpec) -> ConditionerRole:
+    """The text network of a family that has one; CheckpointError when its weights are missing or do not fit."""
+    return ConditionerRole(spec)
 
 
 def build_drafter(spec: RoleSpec) -> DrafterRole:

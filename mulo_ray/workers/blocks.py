@@ -10,10 +10,11 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mulo_ray.types import LedgerRow
-from mulo_ray.workers.roles import Item, Outcome
+from mulo_ray.workers.roles import Conditioned, Item, Outcome
 
 _ARROW = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 
@@ -23,6 +24,19 @@ def _fields(record: type) -> list[tuple[str, pa.DataType]]:
 
 
 BLOCK_SCHEMA = pa.schema([("block", pa.int64()), ("items", pa.list_(pa.struct(_fields(Item))))])
+_ARRAY = pa.struct(
+    [("name", pa.string()), ("dtype", pa.string()), ("shape", pa.list_(pa.int64())), ("data", pa.binary())]
+)
+CONDITIONED = pa.list_(
+    pa.struct(
+        [
+            ("prompt_used", pa.string()),
+            ("error", pa.string()),
+            ("transient", pa.bool_()),
+            ("payload", pa.list_(_ARRAY)),
+        ]
+    )
+)
 OUTCOME_SCHEMA = pa.schema(
     [
         ("key", pa.string()),
@@ -47,6 +61,35 @@ def read_block(table: pa.Table) -> tuple[int, list[Item]]:
     """The number and the items of the one block in `table`."""
     [row] = table.to_pylist()
     return row["block"], [Item(**item) for item in row["items"]]
+
+
+def with_conditions(table: pa.Table, conditioned: Sequence[Conditioned]) -> pa.Table:
+    """The block in `table` with what the text stage made of its items, in their order."""
+    rows = [
+        {
+            "prompt_used": one.prompt_used,
+            "error": one.error,
+            "transient": one.transient,
+            "payload": [
+                {"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "data": array.tobytes()}
+                for name, array in one.payload.items()
+            ],
+        }
+        for one in conditioned
+    ]
+    return table.append_column("conditioned", pa.array([rows], CONDITIONED))
+
+
+def read_conditions(table: pa.Table) -> list[Conditioned] | None:
+    """What the text stage made of the one block in `table`; None where it did not pass one."""
+    if "conditioned" not in table.column_names:
+        return None
+    [rows] = table.column("conditioned").to_pylist()
+    return [Conditioned(**row | {"payload": {a["name"]: _array(a) for a in row["payload"]}}) for row in rows]
+
+
+def _array(stored: dict[str, Any]) -> Any:
+    return np.frombuffer(stored["data"], dtype=stored["dtype"]).reshape(stored["shape"])
 
 
 def outcomes_table(items: Sequence[Item], outcomes: Sequence[Outcome]) -> pa.Table:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mulo_ray.workers.roles import DrafterRole
+from mulo_ray.workers.roles import DrafterRole, Payload
 from mulo_ray.workers.threads import one_thread
 
 
@@ -24,9 +24,14 @@ class DrafterActor:
         self._role = make(device)
         one_thread(device)
 
-    def begin(self, slot: int, texts: Sequence[str], seeds: Sequence[int]) -> None:
+    def begin(
+        self, slot: int, texts: Sequence[str], seeds: Sequence[int], payloads: Sequence[Payload] | None = None
+    ) -> None:
+        """`payloads` are those of the text stage, where the family has one."""
         started = time.perf_counter()
-        self._role.decoder.begin(slot, self._role.request(texts, seeds))
+        role = self._role
+        request = role.request(texts, seeds) if payloads is None else role.request_from(payloads, seeds)
+        role.decoder.begin(slot, request)
         self._busy_s[slot] = time.perf_counter() - started
 
     def draft(self, slot: int, committed: Any) -> Any:

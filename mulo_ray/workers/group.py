@@ -18,10 +18,10 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from mulo_ray.errors import PromptError, RunError
 from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
-from mulo_ray.workers.blocks import outcomes_table, read_block
+from mulo_ray.workers.blocks import outcomes_table, read_block, read_conditions
 from mulo_ray.workers.drafter import DrafterActor
 from mulo_ray.workers.placement import GroupShape, place_child
-from mulo_ray.workers.roles import Item, Outcome, Roles
+from mulo_ray.workers.roles import Conditioned, Item, Outcome, Payload, Roles
 from mulo_ray.workers.target import TargetActor
 from mulo_ray.workers.turns import Turns
 
@@ -64,16 +64,20 @@ class Group:
 
     async def __call__(self, batch: pa.Table) -> pa.Table:
         block, items = read_block(batch)
+        conditions = read_conditions(batch)
         try:
             losses = await self._value(self._attempts.losses.remote(block))
             if losses < BLOCK_LOSSES_BEFORE_SINGLE_ROWS:
                 async with self._turns.together() as slot:
                     await self._value(self._attempts.begin_block.remote(block))
-                    outcomes = await self._decode_rows(slot, items)
+                    outcomes = await self._decode_rows(slot, items, conditions)
             else:
                 async with self._turns.alone() as slot:
                     await self._value(self._attempts.begin_block.remote(block))
-                    outcomes = [await self._decode_suspect(slot, item, losses) for item in items]
+                    outcomes = [
+                        await self._decode_suspect(slot, item, conditions and [conditions[index]], losses)
+                        for index, item in enumerate(items)
+                    ]
             await self._value(self._attempts.end_block.remote(block))
         except RayActorError as error:
             _die(f"a worker of this group died: {error}")
@@ -83,25 +87,35 @@ class Group:
             outcome.attempts = item.attempts + losses + 1
         return outcomes_table(items, outcomes)
 
-    async def _decode_suspect(self, slot: int, item: Item, losses: int) -> Outcome:
+    async def _decode_suspect(
+        self, slot: int, item: Item, conditions: Sequence[Conditioned] | None, losses: int
+    ) -> Outcome:
         """One row of a block that keeps killing its workers: alone, so that its guilt is certain, and never twice."""
         if not await self._value(self._attempts.begin_row.remote(item.key, item.sample)):
             return Outcome(error=f"this row ended its worker process alone, after its block was lost {losses} times")
-        [outcome] = await self._decode_rows(slot, [item])
+        [outcome] = await self._decode_rows(slot, [item], conditions)
         await self._value(self._attempts.end_row.remote(item.key, item.sample))
         return outcome
 
-    async def _decode_rows(self, slot: int, items: Sequence[Item]) -> list[Outcome]:
+    async def _decode_rows(
+        self, slot: int, items: Sequence[Item], conditions: Sequence[Conditioned] | None
+    ) -> list[Outcome]:
         """The outcomes of `items`, in their order; when they cannot be decoded together, one by one."""
-        checked = await self._value(self._target.prompts_used.remote([item.text for item in items]))
-        outcomes = [Outcome(prompt_used=used, error=error) for used, error in checked]
+        if conditions is None:
+            checked = await self._value(self._target.prompts_used.remote([item.text for item in items]))
+            outcomes = [Outcome(prompt_used=used, error=error) for used, error in checked]
+        else:
+            outcomes = [Outcome(prompt_used=c.prompt_used, error=c.error, transient=c.transient) for c in conditions]
         usable = [index for index, outcome in enumerate(outcomes) if not outcome.error]
         trials = [usable] if usable else []
         while trials:
             trial = trials.pop(0)
             try:
                 images = await self._decode(
-                    slot, [items[index] for index in trial], [outcomes[index].prompt_used for index in trial]
+                    slot,
+                    [items[index] for index in trial],
+                    [outcomes[index].prompt_used for index in trial],
+                    None if conditions is None else [conditions[index].payload for index in trial],
                 )
             except RayTaskError as error:
                 kind, sentence = _described(error)
@@ -120,15 +134,15 @@ class Group:
         return outcomes
 
     async def _decode(
-        self, slot: int, items: Sequence[Item], texts_used: Sequence[str]
+        self, slot: int, items: Sequence[Item], texts_used: Sequence[str], payloads: Sequence[Payload] | None
     ) -> list[tuple[bytes, dict[str, Any]]]:
         """One micro-batch from texts to files; the loop of `decoding.interfaces.generate` over two processes."""
         prompts, seeds = [item.text for item in items], [item.seed for item in items]
         target, drafter = self._target, self._drafter
         try:
-            begun = [target.begin.remote(slot, texts_used, seeds)]
+            begun = [target.begin.remote(slot, texts_used, seeds, payloads)]
             if drafter is not None:
-                begun.append(drafter.begin.remote(slot, texts_used, seeds))
+                begun.append(drafter.begin.remote(slot, texts_used, seeds, payloads))
             for ref in begun:
                 await self._value(ref)
             committed, finished = None, False

@@ -14,6 +14,7 @@ from mulo_ray.errors import PlacementError
 CPUS_PER_ROLE = 0.25
 """Reserved for one role on a CPU: small, so that laptops run, and at once the limit of four roles per core."""
 CPUS_PER_WRITER = 0.1
+TEXT_SHARE_OF_ONLY_GPU = 0.25
 GROUP_BYTES = 300 * 2**20
 """Python and Ray of the group's own process, which holds no model."""
 
@@ -29,6 +30,8 @@ class GroupShape:
     roles: int
     num_cpus: float
     num_gpus: float
+    text_cpus: float = 0.0  # what one actor of the text stage reserves; nothing where the family has none
+    text_gpus: float = 0.0
 
     @property
     def shares_gpu(self) -> bool:
@@ -48,7 +51,10 @@ class Placement:
         shape = self.shape
         where = "CPU" if shape.device == "cpu" else "one shared GPU" if shape.shares_gpu else f"{shape.num_gpus:g} GPU"
         roles = f"{shape.roles} role{'s' * (shape.roles > 1)}"
-        return f"{self.groups} group{'s' * (self.groups > 1)} of {roles}, each on {where}"
+        text = f", text stage on {shape.text_gpus:g} GPU" * bool(shape.text_gpus) + ", text stage" * bool(
+            shape.text_cpus
+        )
+        return f"{self.groups} group{'s' * (self.groups > 1)} of {roles}, each on {where}{text}"
 
 
 def preflight(
@@ -59,19 +65,21 @@ def preflight(
     nodes: Callable[[], Sequence[Node]],
     say: Callable[[str], None],
     request: Callable[[GroupShape, int], None] = lambda shape, groups: None,
+    text_bytes: int = 0,
 ) -> Placement:
     """How many groups start, and on what.
 
     `nodes` lists what the cluster holds now; with --wait-for-gpus it is asked again every few seconds, and `request`
-    asks an autoscaler for the missing ones. Raises PlacementError with what is needed and what is there.
+    asks an autoscaler for the missing ones. `text_bytes` is the memory of a text stage; 0 where there is none. Raises
+    PlacementError with what is needed and what is there.
     """
     wanted = options.groups or options.min_groups
     deadline = time.monotonic() + options.wait_for_gpus
     asked = False
     while True:
         now = nodes()
-        shape = group_shape(options, roles, now)
-        fit = capacity(shape, role_bytes, now)
+        shape = group_shape(options, roles, now, text=text_bytes > 0)
+        fit = capacity(shape, role_bytes, now, text_bytes)
         left_s = deadline - time.monotonic()
         if fit >= wanted or left_s <= 0:
             break
@@ -82,7 +90,7 @@ def preflight(
         time.sleep(min(5.0, left_s))
     elastic = options.wait_for_gpus > 0
     if fit < (options.min_groups if elastic else max(wanted, options.min_groups)):
-        raise PlacementError(_refusal(options, shape, role_bytes, fit, now))
+        raise PlacementError(_refusal(options, shape, role_bytes, fit, now, text_bytes))
     if options.groups is not None:
         return Placement(shape=shape, groups=min(options.groups, fit), max_groups=options.groups)
     # More busy roles than cores make nothing faster, so the default is one role per core, where as many fit.
@@ -91,25 +99,46 @@ def preflight(
     return Placement(shape=shape, groups=groups, max_groups=groups)
 
 
-def group_shape(options: RunOptions, roles: int, nodes: Sequence[Node]) -> GroupShape:
-    """The reservation of one group: a GPU per role, one shared GPU where no node has more, or slices of CPUs."""
-    most_gpus = max((node.get("GPU", 0) for node in nodes), default=0)
+def group_shape(options: RunOptions, roles: int, nodes: Sequence[Node], *, text: bool = False) -> GroupShape:
+    """The reservation of one group: a GPU per role, one shared GPU where there are no more, or slices of CPUs.
+
+    A text stage gets a GPU of its own where there are two, and a quarter of the only one.
+    """
+    gpus = [node.get("GPU", 0) for node in nodes]
+    most_gpus = max(gpus, default=0)
     waits = options.wait_for_gpus > 0
     if options.device == "cpu" or (options.device == "auto" and not most_gpus and not waits):
-        return GroupShape(device="cpu", roles=roles, num_cpus=CPUS_PER_ROLE * roles, num_gpus=0)
-    shares = 1 <= most_gpus < roles and not waits
-    return GroupShape(device="cuda", roles=roles, num_cpus=0, num_gpus=1 if shares else roles)
+        return GroupShape(
+            device="cpu",
+            roles=roles,
+            num_cpus=CPUS_PER_ROLE * roles,
+            num_gpus=0,
+            text_cpus=CPUS_PER_ROLE if text else 0,
+        )
+    if text and sum(gpus) == 1 and not waits:
+        quarter = TEXT_SHARE_OF_ONLY_GPU
+        return GroupShape(device="cuda", roles=roles, num_cpus=0, num_gpus=1 - quarter, text_gpus=quarter)
+    shares = 1 <= min(most_gpus, sum(gpus) - text) < roles and not waits
+    return GroupShape(
+        device="cuda", roles=roles, num_cpus=0, num_gpus=1 if shares else roles, text_gpus=1 if text else 0
+    )
 
 
-def capacity(shape: GroupShape, role_bytes: int, nodes: Sequence[Node]) -> int:
-    """Groups that fit, node by node: by devices, and on CPUs by memory too."""
+def capacity(shape: GroupShape, role_bytes: int, nodes: Sequence[Node], text_bytes: int = 0) -> int:
+    """Groups that fit, node by node: by devices, and on CPUs by memory too, beside one writer and one text stage."""
     if shape.device == "cuda":
-        return sum(int(node.get("GPU", 0) // shape.num_gpus) for node in nodes)
-    writer_cpus, fit = CPUS_PER_WRITER, 0
+        gpus = [node.get("GPU", 0) for node in nodes]
+        if not shape.text_gpus:
+            return sum(int(held // shape.num_gpus) for held in gpus)
+        # The text stage goes where it costs the fewest groups.
+        left = [[*gpus[:n], held - shape.text_gpus, *gpus[n + 1 :]] for n, held in enumerate(gpus)]
+        return max((sum(int(held // shape.num_gpus) for held in row) for row in left if min(row) >= 0), default=0)
+    other_cpus, fit = CPUS_PER_WRITER + shape.text_cpus, 0
     for node in nodes:
-        by_cpu = int(max(0, node.get("CPU", 0) - writer_cpus) / shape.num_cpus)
-        by_memory = int(node.get("memory", float(2**60)) // _group_bytes(shape, role_bytes))
-        writer_cpus = 0  # it takes room on one node only
+        by_cpu = int(max(0, node.get("CPU", 0) - other_cpus) / shape.num_cpus)
+        memory = max(0, node.get("memory", float(2**60)) - text_bytes)
+        by_memory = int(memory // _group_bytes(shape, role_bytes))
+        other_cpus = text_bytes = 0  # they take room on one node only
         fit += min(by_cpu, by_memory)
     return fit
 
@@ -140,19 +169,24 @@ def _group_bytes(shape: GroupShape, role_bytes: int) -> int:
     return shape.roles * role_bytes + GROUP_BYTES
 
 
-def _refusal(options: RunOptions, shape: GroupShape, role_bytes: int, fit: int, nodes: Sequence[Node]) -> str:
+def _refusal(
+    options: RunOptions, shape: GroupShape, role_bytes: int, fit: int, nodes: Sequence[Node], text_bytes: int
+) -> str:
     wanted = options.groups or options.min_groups
     groups = f"{wanted} group{'s' * (wanted > 1)} ({'1 target' if shape.roles == 1 else '1 drafter, 1 target'} each)"
+    groups += " and a text stage" if shape.text_cpus or shape.text_gpus else ""
     advice = f"which holds {fit}: use --groups {fit} or fewer, or a larger cluster" if fit else "which holds none"
     if shape.device == "cuda":
         gpus, most = sum(node.get("GPU", 0) for node in nodes), max((node.get("GPU", 0) for node in nodes), default=0)
-        need = f"{groups} need {shape.num_gpus * wanted:g} GPUs, {shape.num_gpus:g} of them on one node"
+        need = (
+            f"{groups} need {shape.num_gpus * wanted + shape.text_gpus:g} GPUs, {shape.num_gpus:g} of them on one node"
+        )
         have = f"the cluster has {gpus:g}, at most {most:g} on one node"
         if not gpus:
             return f"{need}; {have}: use --device cpu, or --wait-for-gpus SECONDS while the cluster grows"
         return f"{need}; {have}, {advice}"
-    need_gib = wanted * _group_bytes(shape, role_bytes) / 2**30
+    need_gib = (wanted * _group_bytes(shape, role_bytes) + text_bytes) / 2**30
     have_gib = sum(node.get("memory", 0) for node in nodes) / 2**30
-    need_cpus = shape.num_cpus * wanted + CPUS_PER_WRITER
+    need_cpus = shape.num_cpus * wanted + CPUS_PER_WRITER + shape.text_cpus
     need = f"{groups} need {need_cpus:g} CPUs (four roles to a core) and {need_gib:.1f} GiB"
     return f"{need}; the cluster has {sum(node.get('CPU', 0) for node in nodes):g} and {have_gib:.1f} GiB, {advice}"

@@ -5,12 +5,25 @@ Imports no torch: a role that needs torch brings it. Knows no Ray, no device cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mulo_ray.decoding.interfaces import Drafter, Request, Target
+
+Payload = Mapping[str, Any]
+"""What a text network makes of one prompt: numpy arrays by name, a few kilobytes."""
+
+
+class ConditionerRole(Protocol):
+    """The text network of a family that has one: runs before the groups, on devices of its own."""
+
+    def prompt_used(self, text: str) -> str:
+        """The text the model really sees; raises PromptError when it cannot use this one."""
+
+    def encode(self, texts: Sequence[str], seeds: Sequence[int]) -> Sequence[Payload]:
+        """The payload of each text that `prompt_used` returned; PromptError when one cannot be used after all."""
 
 
 class DrafterRole(Protocol):
@@ -21,6 +34,9 @@ class DrafterRole(Protocol):
     def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Request:
         """One micro-batch for `decoder`; texts are those of `TargetRole.prompt_used`, seeds those of `image_seed`."""
 
+    def request_from(self, payloads: Sequence[Payload], seeds: Sequence[int]) -> Request:
+        """The same from what a `ConditionerRole` made, where there is one."""
+
 
 class TargetRole(Protocol):
     """The high-resolution half: verifies, and turns tokens into image files beside the model."""
@@ -29,6 +45,9 @@ class TargetRole(Protocol):
 
     def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Request:
         """One micro-batch for `decoder`, in the order of `texts`."""
+
+    def request_from(self, payloads: Sequence[Payload], seeds: Sequence[int]) -> Request:
+        """The same from what a `ConditionerRole` made, where there is one."""
 
     def prompt_used(self, text: str) -> str:
         """The text the model really sees; raises PromptError when it cannot use this one."""
@@ -43,6 +62,7 @@ class Roles:
 
     target: Callable[[str], TargetRole]
     drafter: Callable[[str], DrafterRole] | None = None  # None: the decoder needs no drafter
+    conditioner: Callable[[str], ConditionerRole] | None = None  # None: the roles read prompts themselves
 
     @property
     def per_group(self) -> int:
@@ -60,6 +80,16 @@ class Item:
     seed: int
     attempts: int = 0  # tries of earlier runs, from the ledger
     wanted: bool = True  # False: decoded only to keep its block's composition, never stored
+
+
+@dataclass(slots=True, kw_only=True)
+class Conditioned:
+    """What the text stage says about one item: a payload, or the reason why there is none."""
+
+    prompt_used: str = ""
+    error: str = ""
+    transient: bool = False
+    payload: Payload = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

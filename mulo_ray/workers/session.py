@@ -108,7 +108,8 @@ def request_groups(shape: GroupShape, groups: int) -> None:
     from ray.autoscaler.sdk import request_resources
 
     bundle: dict[str, Any] = {"GPU": int(shape.num_gpus)} if shape.num_gpus else {"CPU": shape.num_cpus}
-    request_resources(bundles=[bundle] * groups)
+    text = [{"GPU": 1}] if shape.text_gpus else []
+    request_resources(bundles=[bundle] * groups + text)
 
 
 def _importable() -> str:

@@ -1,4 +1,4 @@
-"""The Ray Data pipeline: blocks from the driver -> groups -> writer -> ledger rows back to the driver.
+"""The Ray Data pipeline: blocks from the driver -> text stage if any -> groups -> writer -> ledger rows to the driver.
 
 Knows no model, store or file format: it is handed roles and a `put`.
 """
@@ -19,6 +19,7 @@ from mulo_ray.errors import PlacementError, RunError, WorkerLostError
 from mulo_ray.types import LedgerRow
 from mulo_ray.workers.attempts import Attempts
 from mulo_ray.workers.blocks import block_table, read_rows
+from mulo_ray.workers.conditioner import TextStage
 from mulo_ray.workers.group import ROUND_TIMEOUT_S, Group
 from mulo_ray.workers.placement import CPUS_PER_WRITER, Placement
 from mulo_ray.workers.roles import Item, Roles
@@ -85,33 +86,40 @@ def _dataset(
     context.execution_no_progress_timeout_s = limits.no_progress_s
     shape = placement.shape
     with ray.data.DataContext.current(context):
-        return (
-            ray.data.from_arrow(tables)
-            .map_batches(
-                Group,
+        dataset: Any = ray.data.from_arrow(tables)
+        if roles.conditioner is not None:
+            dataset = dataset.map_batches(
+                TextStage,
                 batch_size=1,
                 batch_format="pyarrow",
-                num_cpus=shape.num_cpus,
-                num_gpus=shape.num_gpus or None,
-                compute=ray.data.ActorPoolStrategy(
-                    min_size=placement.groups, max_size=placement.max_groups, max_concurrent_calls_per_actor=in_flight
-                ),
-                fn_constructor_kwargs={
-                    "roles": roles,
-                    "shape": shape,
-                    "attempts": attempts,
-                    "in_flight": in_flight,
-                    "round_timeout_s": limits.round_s,
-                },
+                num_cpus=shape.text_cpus,
+                num_gpus=shape.text_gpus or None,
+                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=placement.max_groups),
+                fn_constructor_kwargs={"make": roles.conditioner, "device": shape.device, "attempts": attempts},
             )
-            .map_batches(
-                Writer,
-                batch_size=None,
-                batch_format="pyarrow",
-                num_cpus=CPUS_PER_WRITER,
-                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, placement.max_groups // 4)),
-                fn_constructor_kwargs={"put": put, "attempts": attempts},
-            )
+        return dataset.map_batches(
+            Group,
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=shape.num_cpus,
+            num_gpus=shape.num_gpus or None,
+            compute=ray.data.ActorPoolStrategy(
+                min_size=placement.groups, max_size=placement.max_groups, max_concurrent_calls_per_actor=in_flight
+            ),
+            fn_constructor_kwargs={
+                "roles": roles,
+                "shape": shape,
+                "attempts": attempts,
+                "in_flight": in_flight,
+                "round_timeout_s": limits.round_s,
+            },
+        ).map_batches(
+            Writer,
+            batch_size=None,
+            batch_format="pyarrow",
+            num_cpus=CPUS_PER_WRITER,
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, placement.max_groups // 4)),
+            fn_constructor_kwargs={"put": put, "attempts": attempts},
         )
 
 

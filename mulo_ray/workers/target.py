@@ -12,7 +12,7 @@ from typing import Any
 
 from mulo_ray.errors import PromptError
 from mulo_ray.workers.drafter import to_device, to_host
-from mulo_ray.workers.roles import TargetRole
+from mulo_ray.workers.roles import Payload, TargetRole
 from mulo_ray.workers.threads import one_thread
 
 
@@ -39,9 +39,14 @@ class TargetActor:
                 answers.append(("", str(error)))
         return answers
 
-    def begin(self, slot: int, texts: Sequence[str], seeds: Sequence[int]) -> None:
+    def begin(
+        self, slot: int, texts: Sequence[str], seeds: Sequence[int], payloads: Sequence[Payload] | None = None
+    ) -> None:
+        """`payloads` are those of the text stage, where the family has one."""
         started = time.perf_counter()
-        self._role.decoder.begin(slot, self._role.request(texts, seeds))
+        role = self._role
+        request = role.request(texts, seeds) if payloads is None else role.request_from(payloads, seeds)
+        role.decoder.begin(slot, request)
         self._busy_s[slot] = time.perf_counter() - started
 
     def advance(self, slot: int, draft: Any) -> tuple[Any, bool]:

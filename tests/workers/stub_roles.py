@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from mulo_ray.decoding.stats import ImageStats
@@ -42,6 +43,11 @@ class _Role:
 
     def request(self, texts: Sequence[str], seeds: Sequence[int]) -> Any:
         return SimpleNamespace(texts=list(texts), seeds=list(seeds))
+
+    def request_from(self, payloads: Sequence[Any], seeds: Sequence[int]) -> Any:
+        texts = [bytes(payload["letters"]).decode() for payload in payloads]
+        assert [int(payload["seed"]) for payload in payloads] == list(seeds)
+        return SimpleNamespace(texts=texts, seeds=list(seeds))
 
     def work(self) -> None:
         """Take `sleep_s`, and leave a line with its start and end on the machine's clock."""
@@ -94,6 +100,39 @@ class StubTarget(_Role):
     def render(self, tokens_BHW: Any, prompts: Sequence[str]) -> list[bytes]:
         assert [text for text, _ in tokens_BHW] == [prompt.upper() for prompt in prompts]
         return [png_of(prompt, seed) for prompt, (_, seed) in zip(prompts, tokens_BHW, strict=True)]
+
+
+class StubConditioner:
+    """A text network: "mute" and "muddle" fail while encoding (for good; for now), "choke" ends the process."""
+
+    def prompt_used(self, text: str) -> str:
+        if "refuse" in text.split():
+            raise PromptError("this prompt is refused: say something else")
+        return text.upper()
+
+    def encode(self, texts: Sequence[str], seeds: Sequence[int]) -> list[dict[str, Any]]:
+        for text in texts:
+            words = text.lower().split()
+            if "mute" in words:
+                raise PromptError("nothing can be said about this")
+            if "muddle" in words:
+                raise ValueError("the stub was told to fail")
+            if "astray" in words:
+                raise CheckpointError("no weights at 'nowhere.safetensors': pass --weights DIRECTORY")
+            if "choke" in words:
+                os._exit(9)
+        return [
+            {"letters": np.frombuffer(text.encode(), np.uint8), "seed": np.array(seed)}
+            for text, seed in zip(texts, seeds, strict=True)
+        ]
+
+
+def make_conditioner(device: str) -> StubConditioner:
+    return StubConditioner()
+
+
+def fail_to_build_conditioner(device: str) -> StubConditioner:
+    raise CheckpointError("no text network at 'nowhere': pass --weights DIRECTORY")
 
 
 def _misbehave(text: str) -> None:

@@ -84,3 +84,38 @@ def test_what_is_there_when_the_wait_ends_is_used_from_min_groups_on(monkeypatch
     assert (placement.groups, placement.max_groups) == (1, 4)
     with pytest.raises(PlacementError, match="which holds 1"):
         place(RunOptions(wait_for_gpus=60, groups=4, min_groups=2), one_group)
+
+
+def place_text(options: RunOptions, nodes: Sequence[Node], roles: int = 2) -> Placement:
+    """A family with a text stage of 4 GiB."""
+    say = lambda _: None  # noqa: E731
+    return preflight(options, roles=roles, role_bytes=GIB, nodes=lambda: nodes, say=say, text_bytes=4 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "roles", "groups", "num_gpus", "text_gpus"),
+    [
+        ([8.0], 2, 3, 2, 1),
+        ([2.0, 1.0], 2, 1, 2, 1),
+        ([2.0], 2, 1, 1, 1),
+        ([1.0, 1.0, 1.0], 2, 2, 1, 1),
+        ([1.0], 2, 1, 0.75, 0.25),
+        ([1.0], 1, 1, 0.75, 0.25),
+        ([4.0], 1, 3, 1, 1),
+    ],
+)
+def test_a_text_stage_gets_room_beside_the_groups(
+    gpus: list[float], roles: int, groups: int, num_gpus: float, text_gpus: float
+) -> None:
+    placement = place_text(RunOptions(), [{"CPU": 8.0, "GPU": gpu} for gpu in gpus], roles)
+    assert (placement.groups, placement.shape.num_gpus, placement.shape.text_gpus) == (groups, num_gpus, text_gpus)
+    assert placement.sentence.endswith(f", text stage on {text_gpus:g} GPU")
+
+
+def test_a_text_stage_on_a_cpu_takes_memory_and_a_quarter_of_a_core() -> None:
+    placement = place_text(RunOptions(groups=2), [LAPTOP])
+    assert (placement.shape.text_cpus, placement.groups) == (0.25, 2)
+    with pytest.raises(PlacementError, match=r"and a text stage need 1\.85 CPUs .* and 10\.9 GiB; .* which holds 1"):
+        place_text(RunOptions(groups=3), [{"CPU": 2.0, "memory": 8.0 * GIB}])
+    with pytest.raises(PlacementError, match=r"and a text stage need 5 GPUs, .*; the cluster has 4"):
+        place_text(RunOptions(groups=2), [{"CPU": 8.0, "GPU": 4.0}])
