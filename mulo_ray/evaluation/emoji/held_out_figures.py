@@ -10,6 +10,7 @@ import numpy as np
 
 from mulo_ray.models.catalog import FamilyCard
 from mulo_ray.models.checkpoint import load_tensors
+from mulo_ray.models.emoji.sizes import scale_sizes
 from mulo_ray.models.vq import VQ
 from mulo_ray.training.pictures import SIZES_PX, load_pictures
 from mulo_ray.training.scales import ScaleStage
@@ -32,15 +33,18 @@ def scale_figures(card: FamilyCard, vq: VQ, data: Path, check: int) -> dict[str,
     found: dict[str, float] = {}
     for px in sorted(card.scales):
         pictures = load_pictures(data, px)
-        chosen = _first_of_each_split([record.split for record in pictures.records], check)
+        chosen = _some_of_each_split([record.split for record in pictures.records], check)
         some = type(pictures)(px=px, pixels=pictures.pixels[chosen], records=[pictures.records[i] for i in chosen])
         with tempfile.TemporaryDirectory() as folder:
-            stage = ScaleStage(px, tokenise(vq, some, Path(folder)), some.records, vq, check=check)
+            tokens = tokenise(vq, some, Path(folder))
+        stage = ScaleStage(px, tokens, some.records, vq, sizes=scale_sizes(card.folder, px), check=check)
         stage.average.load(load_tensors(card.folder / f"scale-{px}.safetensors"), 0)
         found |= {f"{name}_{px}px": value for name, value in stage.evaluate().items()}
     return found
 
 
-def _first_of_each_split(splits: list[str], check: int) -> list[int]:
-    names = np.array(splits)
-    return sorted(int(i) for split in set(splits) for i in np.flatnonzero(names == split)[:check])
+def _some_of_each_split(splits: list[str], check: int) -> list[int]:
+    """Drawn at random, always the same: the set is sorted by style and sign, so its beginning is no sample of it."""
+    shuffled = np.random.default_rng(0).permutation(len(splits))
+    names = np.array(splits)[shuffled]
+    return sorted(int(i) for split in set(splits) for i in shuffled[names == split][:check])
