@@ -22,7 +22,8 @@ _LIBRARIES = ("torch", "ray", "numpy", "pillow", "safetensors")
 def claim_run(store: Store, resolved: dict[str, Any], pixels: dict[str, Any], pixel_hash: str) -> bool:
     """Make `store` hold this run: True when it is new, False when it holds the same one already.
 
-    A run that made no image, because it was refused or stopped before, gives way to another. `resolved` is the whole config, `pixels` the fields that decide image bytes, `pixel_hash` their hash.
+    A run that made no image, because it was refused or stopped before, gives way to another.
+    `resolved` is the whole config, `pixels` the fields that decide image bytes, `pixel_hash` their hash.
     Raises ResumeError naming every field that differs, StorageError when run.json is not readable.
     """
     mine = {
