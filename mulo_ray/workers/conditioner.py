@@ -5,7 +5,11 @@ A block leaves as it came, with a payload of a few kilobytes per item. Knows no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +26,13 @@ class TextStage:
     """The callable class that Ray Data runs: one block in, the same block with its conditions out.
 
     A row that fails here is a failed row, told by the group. An error that would fail every row is noted in `attempts`
-    and ends the run. When this process dies Ray starts another and gives it the same block; from the second loss on its
-    rows run one by one, and the one that kills alone fails.
+    and ends the run. When this process dies, or ends itself because the network hangs, Ray starts another and gives it
+    the same block; from the second loss on its rows run one by one, and the one that kills alone fails.
     """
 
-    def __init__(self, make: Callable[[str], ConditionerRole], device: str, attempts: Any) -> None:
+    def __init__(self, make: Callable[[str], ConditionerRole], device: str, attempts: Any, timeout_s: float) -> None:
         self._attempts = attempts
+        self._timeout_s = timeout_s
         one_thread(device)
         try:
             self._role = make(device)
@@ -65,7 +70,8 @@ class TextStage:
             trial = trials.pop(0)
             texts, seeds = [conditioned[index].prompt_used for index in trial], [items[index].seed for index in trial]
             try:
-                payloads = self._role.encode(texts, seeds)
+                with self._not_for_ever():
+                    payloads = self._role.encode(texts, seeds)
             except RunError as error:
                 self._end_run(error)
                 raise
@@ -87,6 +93,22 @@ class TextStage:
         except PromptError as error:
             return Conditioned(error=str(error))
 
+    @contextlib.contextmanager
+    def _not_for_ever(self) -> Iterator[None]:
+        """What takes longer ends this process: a call that hangs cannot be stopped from outside."""
+        alarm = threading.Timer(self._timeout_s, _die, [f"the text network did not answer for {self._timeout_s:g} s"])
+        alarm.daemon = True
+        alarm.start()
+        try:
+            yield
+        finally:
+            alarm.cancel()
+
     def _end_run(self, error: Exception) -> None:
         sentence = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
         ray.get(self._attempts.report_fatal.remote(type(error).__name__, sentence))
+
+
+def _die(reason: str) -> None:
+    print(f"text stage ends: {reason}", file=sys.stderr, flush=True)
+    os._exit(1)

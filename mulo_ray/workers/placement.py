@@ -45,6 +45,7 @@ class Placement:
     shape: GroupShape
     groups: int
     max_groups: int
+    max_text: int = 1  # actors of the text stage; one starts, more follow where it is what the groups wait for
 
     @property
     def sentence(self) -> str:
@@ -92,11 +93,26 @@ def preflight(
     if fit < (options.min_groups if elastic else max(wanted, options.min_groups)):
         raise PlacementError(_refusal(options, shape, role_bytes, fit, now, text_bytes))
     if options.groups is not None:
-        return Placement(shape=shape, groups=min(options.groups, fit), max_groups=options.groups)
-    # More busy roles than cores make nothing faster, so the default is one role per core, where as many fit.
-    comfortable = fit if shape.device == "cuda" else sum(int(node.get("CPU", 0) // roles) for node in now)
-    groups = max(options.min_groups, min(fit, comfortable))
-    return Placement(shape=shape, groups=groups, max_groups=groups)
+        groups, most = min(options.groups, fit), options.groups
+    else:
+        # More busy roles than cores make nothing faster, so the default is one role per core, where as many fit.
+        comfortable = fit if shape.device == "cuda" else sum(int(node.get("CPU", 0) // roles) for node in now)
+        groups = most = max(options.min_groups, min(fit, comfortable))
+    return Placement(
+        shape=shape, groups=groups, max_groups=most, max_text=_max_text(shape, most, role_bytes, now, text_bytes)
+    )
+
+
+def _max_text(shape: GroupShape, groups: int, role_bytes: int, nodes: Sequence[Node], text_bytes: int) -> int:
+    """Actors of the text stage at most: one per group, and on CPUs only on cores and memory that `groups` leave.
+
+    Ray counts no memory here, and an actor that finds too little of it ends the run.
+    """
+    if shape.device == "cuda" or not text_bytes:
+        return groups
+    cores = sum(node.get("CPU", 0) for node in nodes) - groups * shape.roles
+    memory = sum(node.get("memory", float(2**60)) for node in nodes) - groups * _group_bytes(shape, role_bytes)
+    return int(max(1, min(groups, cores, memory // text_bytes)))
 
 
 def group_shape(options: RunOptions, roles: int, nodes: Sequence[Node], *, text: bool = False) -> GroupShape:

@@ -32,7 +32,8 @@ class StageLimits:
 
     start_s: int = 900  # all groups up, weights loaded
     round_s: float = ROUND_TIMEOUT_S  # one answer of a role
-    no_progress_s: float = 7200.0  # no block at all moved; above round_s, which ends single groups first
+    text_s: float = 2 * ROUND_TIMEOUT_S  # one answer of a text network, which may write a thousand words
+    no_progress_s: float = 7200.0  # no block at all moved; above both, which ends single groups first
 
 
 def run_stage(
@@ -94,8 +95,13 @@ def _dataset(
                 batch_format="pyarrow",
                 num_cpus=shape.text_cpus,
                 num_gpus=shape.text_gpus or None,
-                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=placement.max_groups),
-                fn_constructor_kwargs={"make": roles.conditioner, "device": shape.device, "attempts": attempts},
+                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=placement.max_text),
+                fn_constructor_kwargs={
+                    "make": roles.conditioner,
+                    "device": shape.device,
+                    "attempts": attempts,
+                    "timeout_s": limits.text_s,
+                },
             )
         return dataset.map_batches(
             Group,

@@ -103,7 +103,8 @@ class StubTarget(_Role):
 
 
 class StubConditioner:
-    """A text network: "mute" and "muddle" fail while encoding (for good; for now), "choke" ends the process."""
+    """A text network: "mute" and "muddle" fail while encoding (for good; for now), "choke" ends the process,
+    "stallonce:PATH" hangs while PATH does not exist."""
 
     def prompt_used(self, text: str) -> str:
         if "refuse" in text.split():
@@ -121,6 +122,10 @@ class StubConditioner:
                 raise CheckpointError("no weights at 'nowhere.safetensors': pass --weights DIRECTORY")
             if "choke" in words:
                 os._exit(9)
+            for path in (Path(word.partition(":")[2]) for word in words if word.startswith("stallonce:")):
+                if not path.exists():
+                    path.touch()
+                    time.sleep(600)
         return [
             {"letters": np.frombuffer(text.encode(), np.uint8), "seed": np.array(seed)}
             for text, seed in zip(texts, seeds, strict=True)

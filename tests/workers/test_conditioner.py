@@ -33,13 +33,17 @@ def items_of(texts: Sequence[str]) -> list[Item]:
     return [Item(key=f"k{n}", sample=0, text=text, seed=image_seed(7, f"k{n}", 0)) for n, text in enumerate(texts)]
 
 
-def run(items: Sequence[Item], root: Path, *, roles: Roles = ROLES, batch: int = 4) -> dict[str, LedgerRow]:
-    from mulo_ray.workers.stage import run_stage
+def run(
+    items: Sequence[Item], root: Path, *, roles: Roles = ROLES, batch: int = 4, text_s: float = 60.0
+) -> dict[str, LedgerRow]:
+    from mulo_ray.workers.stage import StageLimits, run_stage
 
     shape = GroupShape(device="cpu", roles=2, num_cpus=2 * CPUS_PER_ROLE, num_gpus=0, text_cpus=CPUS_PER_ROLE)
     blocks = [(number, items[start : start + batch]) for number, start in enumerate(range(0, len(items), batch))]
     placement = Placement(shape=shape, groups=1, max_groups=2)
-    return {row.key: row for rows in run_stage(blocks, roles, placement, PutFile(root), in_flight=2) for row in rows}
+    limits = StageLimits(text_s=text_s)
+    found = run_stage(blocks, roles, placement, PutFile(root), in_flight=2, limits=limits)
+    return {row.key: row for rows in found for row in rows}
 
 
 def test_payloads_travel_in_the_block_as_they_are() -> None:
@@ -79,6 +83,15 @@ def test_a_row_that_kills_its_text_stage_fails_alone(tmp_path: Path) -> None:
     rows = run(items_of(["a", "choke", "b", "c"]), tmp_path, batch=2)
     assert {row.key for row in rows.values() if row.status == "failed"} == {"k1"}
     assert "ended its text stage alone" in rows["k1"].error
+
+
+@pytest.mark.timeout(240)
+def test_a_text_stage_that_hangs_is_replaced(tmp_path: Path) -> None:
+    """docs/reports.md D3: no error and no progress."""
+    (tmp_path / "out").mkdir()
+    rows = run(items_of(["a", f"stallonce:{tmp_path / 'stalled'}"]), tmp_path / "out", text_s=5)
+    assert (tmp_path / "stalled").exists()
+    assert {row.status for row in rows.values()} == {"ok"}
 
 
 @pytest.mark.timeout(300)

@@ -119,3 +119,12 @@ def test_a_text_stage_on_a_cpu_takes_memory_and_a_quarter_of_a_core() -> None:
         place_text(RunOptions(groups=3), [{"CPU": 2.0, "memory": 8.0 * GIB}])
     with pytest.raises(PlacementError, match=r"and a text stage need 5 GPUs, .*; the cluster has 4"):
         place_text(RunOptions(groups=2), [{"CPU": 8.0, "GPU": 4.0}])
+
+
+def test_a_text_stage_on_a_cpu_grows_into_what_the_groups_leave_only() -> None:
+    """Another copy of a language model that finds no memory would end the run."""
+    assert place_text(RunOptions(), [LAPTOP]).max_text == 1
+    assert place_text(RunOptions(groups=2), [{"CPU": 8.0, "memory": 64.0 * GIB}]).max_text == 2
+    assert place_text(RunOptions(groups=4), [{"CPU": 10.0, "memory": 64.0 * GIB}]).max_text == 2
+    assert place_text(RunOptions(groups=4), [{"CPU": 16.0, "memory": 22.0 * GIB}]).max_text == 3
+    assert place_text(RunOptions(groups=3), [{"CPU": 8.0, "GPU": 8.0}]).max_text == 3
