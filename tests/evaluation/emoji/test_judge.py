@@ -16,6 +16,7 @@ from mulo_ray.evaluation.emoji.real import real_rates
 from mulo_ray.evaluation.emoji.scoring import MISSING, score
 
 QUICK = FitOptions(axes=16, steps=150, batch=64)
+pytestmark = pytest.mark.timeout(200)  # the fixture fits four judges
 
 
 def test_a_judge_ranks_what_is_nearest_first() -> None:
