@@ -1,5 +1,6 @@
 """The EAGLE head as a stage of training: its loss falls, it is published, loads, and drafts exactly."""
 
+import dataclasses
 import json
 
 import pytest
@@ -12,6 +13,7 @@ from mulo_ray.decoding.sampling import Sampling
 from mulo_ray.decoding.tree_drafts import TreeOptions
 from mulo_ray.decoding.trees import TreeTarget
 from mulo_ray.models.catalog import read_card
+from mulo_ray.models.emoji.network import default_sizes
 from mulo_ray.models.family import load_family
 from mulo_ray.models.text import condition_ids
 from mulo_ray.models.vq import VQ
@@ -65,7 +67,7 @@ def test_the_head_learns_is_kept_and_drafts_exactly(stage, tmp_path):
     (folder / "words.txt").write_text("thing\n")
     card = {
         "tokenizer": {"file": "tokenizer.safetensors"},
-        "scales": {"32": {"file": "scale-32.safetensors", "side": 4}},
+        "scales": {"32": {"file": "scale-32.safetensors", "side": 4, "sizes": dataclasses.asdict(default_sizes(32))}},
         "heads": {"32": entry},
         "default_pair": [32, 32],
         "defaults": {},
