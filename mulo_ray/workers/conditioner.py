@@ -1,6 +1,7 @@
 """The stage before the groups: the text network of a family that has one, in a pool of actors that scales by itself.
 
-A block leaves as it came, with a payload per item: kilobytes, at most half a megabyte. Knows no image model and no storage.
+A block leaves as it came, with a payload per item: kilobytes, at most half a megabyte. Knows no image model and no
+storage.
 """
 
 from __future__ import annotations
