@@ -14,16 +14,31 @@ from mulo_ray.single import generate_one
 PROMPTS = ("a red apple", "a cat on a bicycle")
 PAIR = ModelOptions(drafter_px=32, target_px=64)
 CHOICES: dict[str, tuple[object, ...]] = {
-    "decoder": ("ar", "zipar", "mulo"),
+    "decoder": ("ar", "zipar", "mulo", "exact", "speculative", "eagle2", "lantern"),
     "redraw": ("raster", "serial", "islands"),
-    "upsampler": ("pixel", "nearest"),
+    "upsampler": ("pixel", "nearest", "latent"),
     "rows_per_cycle": (0, 1, 2),
     "refresh_cache": (False, True),
     "zipar_window": (0, 2),
     "tau": (0.0, 0.2, 1.01),
     "neighbours": (1, 16),
     "radius": (0, 2),
+    "verify_window": (0, 4),
+    "chain": (1, 3),
+    "tree": ("dynamic", "static"),
+    "tree_depth": (2,),
+    "tree_top_k": (2,),
+    "tree_nodes": (4,),
+    "lantern_k": (8,),
+    "lantern_delta": (0.2,),
+    "lantern_lambda": (2.0,),
 }
+OWNERS = {"verify_window": "exact", "chain": "speculative"}
+OWNERS |= dict.fromkeys(("tree", "tree_depth", "tree_top_k", "tree_nodes"), "eagle2")
+OWNERS |= dict.fromkeys(("lantern_k", "lantern_delta", "lantern_lambda"), "lantern")
+WITH_DRAFTER = {"mulo", "exact", "speculative"}
+UNSHIPPED = {"eagle2", "lantern", "latent"}
+"""Need a trained head or trained samplers, which the packaged family does not hold yet: refused by a sentence."""
 SAMPLING: dict[str, tuple[object, ...]] = {
     "guidance": (1.0, 3.0),
     "temperature": (0.0, 0.8),
@@ -35,9 +50,9 @@ VALUES = [(name, value) for table in (CHOICES, SAMPLING) for name, values in tab
 
 
 def config(name: str, value: object, **decoding: object) -> JobConfig:
-    decoder = decoding | ({name: value} if name in CHOICES else {})
+    decoder = {"decoder": OWNERS.get(name, "mulo")} | decoding | ({name: value} if name in CHOICES else {})
     return JobConfig(
-        model=ModelOptions(target_px=64) if decoder.get("decoder", "mulo") != "mulo" else PAIR,
+        model=PAIR if decoder["decoder"] in WITH_DRAFTER else ModelOptions(target_px=64),
         sampling=SamplingOptions(**({name: value} if name in SAMPLING else {})),  # type: ignore[arg-type]
         decoding=DecoderOptions(**decoder),  # type: ignore[arg-type]
         run=RunOptions(device="cpu", batch_invariant=bool(value) if name == "batch_invariant" else True),
@@ -49,6 +64,10 @@ def config(name: str, value: object, **decoding: object) -> JobConfig:
 def test_every_value_makes_pictures(name: str, value: object) -> None:
     """docs/reports.md D9: an option nobody ever ran. Two prompts, two different pictures."""
     engine = family_engine(PAIR)
+    if value in UNSHIPPED or OWNERS.get(name) in UNSHIPPED:
+        with pytest.raises(UsageError, match="train"):
+            generate_one(PROMPTS[0], config(name, value), engine=engine)
+        return
     made = [generate_one(text, config(name, value), engine=engine) for text in PROMPTS]
     assert all(png.startswith(b"\x89PNG") for png in made)
     assert made[0] != made[1]
