@@ -13,6 +13,7 @@ from typing import Any, Literal
 from mulo_ray.errors import UsageError
 
 PIXELS = {"pixels": True}
+DecoderName = Literal["ar", "zipar", "mulo", "exact", "speculative", "eagle2", "lantern"]
 PAIRS = frozenset({"mulo", "exact"})
 """Decoders whose drafter is a role of its own, on a device of its own."""
 
@@ -86,7 +87,7 @@ class DecoderOptions:
     """How tokens are made: docs/method.md, 2 to 5. `exact`, `eagle2` and tau > 1 with raster redraw equal `ar`,
     `speculative` draws from the same distribution; the rest is relaxed."""
 
-    decoder: Literal["ar", "zipar", "mulo", "exact", "speculative", "eagle2", "lantern"] = _pixel_field("mulo")
+    decoder: DecoderName = _pixel_field("mulo")
     """Decoding method."""
     tau: float | None = _pixel_field(None)
     """Accept a draft cell when the target's mass on its neighbourhood reaches tau."""

@@ -8,9 +8,11 @@ Arithmetic on a family's configuration; knows no torch and opens no file. Estima
 import argparse
 import re
 import sys
+import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mulo_ray.config import PAIRS, DecoderName
 from mulo_ray.errors import MuloError, UsageError
 from mulo_ray.models.catalog import RANDOM, FamilyCard, read_card
 from mulo_ray.models.memory import ScaleMemory
@@ -19,6 +21,10 @@ from mulo_ray.types import ExitCode
 GIB = 2**30
 LIBRARY_BYTES = GIB
 """The driver's context on a GPU, torch and its workspaces."""
+DECODERS: tuple[str, ...] = typing.get_args(DecoderName)
+_TWO_SCALES = PAIRS | {"speculative"}
+_TREE_NODES = 256
+"""Cells of an image that a draft tree looks at in one forward, at the most that anyone asks for."""
 _NUMBER_BYTES = {"cuda": 2, "cpu": 4}
 _PRECISION = {"cuda": "bfloat16", "cpu": "float32"}  # as mulo_ray.models.dtypes has it
 
@@ -27,7 +33,7 @@ _PRECISION = {"cuda": "bfloat16", "cpu": "float32"}  # as mulo_ray.models.dtypes
 class Load:
     """What is to run: sides in pixels, how the target decodes, how many images at once."""
 
-    drafter_px: int | None  # None: the decoder needs no drafter
+    drafter_px: int | None  # None: the decoder needs no second scale
     target_px: int
     decoder: str = "mulo"
     rows_per_cycle: int = 0  # drafter rows; 0 is all
@@ -66,14 +72,22 @@ def role_plans(card: FamilyCard, load: Load, device: str) -> list[RolePlan]:
     if memory is None:
         raise UsageError(f"family {card.name} is small and needs no memory plan")
     number, target = _NUMBER_BYTES[device], memory.scales[load.target_px]
-    queries = 1 if load.decoder == "ar" else target.side
+    queries = {"ar": 1, "eagle2": _TREE_NODES, "lantern": _TREE_NODES}.get(load.decoder, target.side)
+    tokenizer = 4 * memory.tokenizer_parameters + memory.tokenizer_work_bytes(load.target_px)
     plans = []
-    if load.drafter_px is not None:
-        drafter = memory.scales[load.drafter_px]
+    drafter = None if load.drafter_px is None else memory.scales[load.drafter_px]
+    if drafter is not None and load.decoder in PAIRS:
         queries = target.side * (load.rows_per_cycle or drafter.side) * (target.side // drafter.side)
         plans.append(_role("drafter", drafter, drafter.side, number, load.guided))
-    tokenizer = 4 * memory.tokenizer_parameters + memory.tokenizer_work_bytes(load.target_px)
-    plans.append(_role("target", target, queries, number, load.guided, tokenizer))
+    plan = _role("target", target, queries, number, load.guided, tokenizer)
+    if drafter is not None and load.decoder == "speculative":  # the small scale, laid over the target's grid
+        inside = _role("", replace(drafter, side=target.side), queries, number, load.guided)
+        plan = replace(plan, weights=plan.weights + inside.weights, kv=plan.kv + inside.kv)
+    elif load.decoder in ("eagle2", "lantern"):  # a draft head: one layer of the target's width with its own keys
+        layer = replace(target, parameters=14 * target.dim**2, layers=1)
+        inside = _role("", layer, queries, number, load.guided)
+        plan = replace(plan, weights=plan.weights + inside.weights, kv=plan.kv + inside.kv)
+    plans.append(plan)
     for name, parameters in memory.conditioners.items():
         kept = memory.conditioner_numbers.get(name, 0) * number
         plans.append(RolePlan(name=name, weights=parameters * number, fixed=LIBRARY_BYTES + kept))
@@ -140,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--weights", help="folder whose family.json states other sizes; none: the published ones")
     parser.add_argument("--drafter-px", type=int)
     parser.add_argument("--target-px", type=int)
-    parser.add_argument("--decoder", choices=("ar", "zipar", "mulo"), default="mulo")
+    parser.add_argument("--decoder", choices=DECODERS, default="mulo")
     parser.add_argument("--rows-per-cycle", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--in-flight", type=int, default=3)
@@ -150,7 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         card = read_card(options.family, options.weights or (None if options.family == "emoji" else RANDOM))
         load = Load(
-            drafter_px=_drafter_px(card, options.drafter_px, options.target_px) if options.decoder == "mulo" else None,
+            drafter_px=_drafter_px(card, options.drafter_px, options.target_px)
+            if options.decoder in _TWO_SCALES
+            else None,
             target_px=_known(card, "target", options.target_px or card.default_pair[1]),
             decoder=options.decoder,
             rows_per_cycle=options.rows_per_cycle,

@@ -47,6 +47,18 @@ def test_guidance_off_halves_the_cache_and_plain_decoding_needs_no_drafter() -> 
     assert role_plans(card, LOAD, "cpu")[1].weights == 2 * guided.weights
 
 
+def test_what_a_rival_adds_to_the_target() -> None:
+    """`speculative` keeps the drafter's weights, on the target's grid, in the target's process; a draft head is a layer."""
+    card = read_card("llamagen-t2i-xl", "random")
+    alone = dataclasses.replace(LOAD, drafter_px=None, decoder="zipar")
+    plain = role_plans(card, alone, "cuda")[0]
+    [chain, _] = role_plans(card, dataclasses.replace(LOAD, decoder="speculative"), "cuda")
+    assert (chain.name, chain.weights, chain.kv) == ("target", 2 * plain.weights, 2 * plain.kv)
+    [tree, _] = role_plans(card, dataclasses.replace(alone, decoder="eagle2"), "cuda")
+    assert 1.02 < tree.weights / plain.weights < 1.1
+    assert tree.kv == plain.kv * 37 // 36
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--family", "llamagen-t2i-xl", "--gpu-memory", "24GiB"]) == 0
     out = capsys.readouterr().out

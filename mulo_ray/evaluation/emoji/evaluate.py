@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions, OutputOptions, RunOptions, SamplingOptions
+from mulo_ray.config import (
+    DecoderName,
+    DecoderOptions,
+    JobConfig,
+    ModelOptions,
+    OutputOptions,
+    RunOptions,
+    SamplingOptions,
+)
 from mulo_ray.evaluation.emoji.features import load_network
 from mulo_ray.evaluation.emoji.figures import Figure, distance_figures, figure, judge_figures, markdown
 from mulo_ray.evaluation.emoji.held_out_figures import scale_figures, tokenizer_figures
@@ -40,7 +48,7 @@ class EmojiOptions:
     """Local directory or URI: the runs, emoji.json and emoji.md. The same command continues."""
     limit: int | None = None
     """Only the first LIMIT of the evaluation captions."""
-    decoder: Literal["ar", "zipar", "mulo"] = "ar"
+    decoder: DecoderName = "ar"
     """Decoder of the pictures that are judged."""
     weights: str | None = None
     """Folder of other weights of the emoji family."""
@@ -56,7 +64,7 @@ class EmojiOptions:
     batch_size: int = 16
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
-    def config(self, folder: str, decoder: Literal["ar", "zipar", "mulo"], drafter_px: int | None = None) -> JobConfig:
+    def config(self, folder: str, decoder: DecoderName, drafter_px: int | None = None) -> JobConfig:
         """The run of one decoder."""
         return JobConfig(
             model=ModelOptions(weights=self.weights, drafter_px=drafter_px, target_px=TARGET_PX),
