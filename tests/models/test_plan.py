@@ -48,7 +48,7 @@ def test_guidance_off_halves_the_cache_and_plain_decoding_needs_no_drafter() -> 
 
 
 def test_what_a_rival_adds_to_the_target() -> None:
-    """`speculative` keeps the drafter's weights, on the target's grid, in the target's process; a draft head is a layer."""
+    """`speculative` keeps the drafter's weights, on the target's grid, beside the target; a draft head is a layer."""
     card = read_card("llamagen-t2i-xl", "random")
     alone = dataclasses.replace(LOAD, drafter_px=None, decoder="zipar")
     plain = role_plans(card, alone, "cuda")[0]
