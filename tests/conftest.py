@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as make does: two threads on shared cores are slower, and add otherwise
+
 ADMIN, KEY, SECRET, BUCKET = "admin-key", "test-key", "test-secret", "mulo-test"
 
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from mulo_ray.models.checkpoint import fill_random
 from mulo_ray.models.janus_vq import vq_network
-from mulo_ray.models.llamagen.config import LlamaGenConfig, ScaleFiles, config_json
+from mulo_ray.models.llamagen.config import LlamaGenConfig, ScaleFiles
 from mulo_ray.models.llamagen.network import meta_network
+from mulo_ray.models.official_config import config_json
 from mulo_ray.models.vq_sizes import VQSizes
 
 FAMILY = "llamagen-t2i-xl"

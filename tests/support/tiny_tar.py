@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from mulo_ray.models.checkpoint import fill_random
-from mulo_ray.models.tar.config import LanguageSizes, SemanticSizes, TarConfig, config_json
+from mulo_ray.models.official_config import config_json
+from mulo_ray.models.tar.config import LanguageSizes, SemanticSizes, TarConfig
 from mulo_ray.models.tar.network import meta_network
 from mulo_ray.models.tar.semantic import SemanticDecoder
 from mulo_ray.models.vq_sizes import VQSizes

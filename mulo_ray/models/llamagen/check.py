@@ -10,9 +10,9 @@ from mulo_ray.models.catalog import FamilyCard
 from mulo_ray.models.checkpoint import check_fit, renamed
 from mulo_ray.models.containers import load_state
 from mulo_ray.models.janus_vq import codebook_fingerprint
-from mulo_ray.models.llamagen.card import find_file
 from mulo_ray.models.llamagen.config import LlamaGenConfig
 from mulo_ray.models.llamagen.network import IGNORABLE, meta_network
+from mulo_ray.models.official_card import find_file
 
 
 def check_files(card: FamilyCard, sides_px: Collection[int]) -> None:

@@ -4,15 +4,13 @@ A `family.json` beside the weights replaces single values: that is how a model o
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from mulo_ray.errors import CheckpointError
 from mulo_ray.models.memory import FamilyMemory, ScaleMemory
+from mulo_ray.models.official_config import Reader, read_vq
 from mulo_ray.models.vq_sizes import PARAMETERS, VQ_16, VQSizes
 
 T5_XL_ENCODER_PARAMETERS = 1_223_527_424
@@ -52,6 +50,17 @@ class LlamaGenConfig:
     @property
     def _flan_xl(self) -> bool:
         return self.caption_dim == 2048
+
+    @property
+    def text_folder(self) -> str | None:
+        """See `models.official_config.OfficialConfig`, as of the next two."""
+        return self.text if self.kind == "t2i" else None
+
+    def scale_files(self) -> dict[int, str]:
+        return {px: files.weights for px, files in self.scales.items()}
+
+    def other_files(self) -> list[str]:
+        return [files.tokenizer for files in self.scales.values()]
 
     def side(self, px: int) -> int:
         """Cells per row."""
@@ -120,29 +129,8 @@ CONFIGS = {f"llamagen-c2i-{size}": _class_conditional(size) for size in _SIZES} 
     "llamagen-t2i-xl": _text_conditional()
 }
 
-
-def config_in(folder: Path, name: str) -> LlamaGenConfig:
-    """The configuration of a family, with the values that `family.json` in `folder` replaces.
-
-    Raises CheckpointError for a file that is no JSON object, names another family or an unknown value.
-    """
-    path = folder / "family.json"
-    if not path.is_file():
-        return CONFIGS[name]
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data.pop("family", name) != name:
-            raise CheckpointError(f"{path} is that of another family; give --family the one it names")
-        if "scales" in data:
-            data["scales"] = {int(px): ScaleFiles(**files) for px, files in data["scales"].items()}
-        if "vq" in data:
-            vq = dict(data["vq"])
-            data["vq"] = VQSizes(**vq | {"multipliers": tuple(vq.get("multipliers", VQ_16.multipliers))})
-        return dataclasses.replace(CONFIGS[name], **data)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} does not describe a family ({error}); see docs/models.md") from error
-
-
-def config_json(name: str, config: LlamaGenConfig) -> str:
-    """What `config_in` reads."""
-    return json.dumps({"family": name} | dataclasses.asdict(config), indent=1) + "\n"
+READERS: dict[str, Reader] = {
+    "scales": lambda value, published: {int(px): ScaleFiles(**files) for px, files in value.items()},
+    "vq": read_vq,
+}
+"""How `family.json` states what is more than a number or a word."""

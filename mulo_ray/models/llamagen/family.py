@@ -5,38 +5,32 @@ Shape letters: B images, H W cells, V codes, D code size.
 
 import functools
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from mulo_ray.decoding.interfaces import Condition, Resampler
-from mulo_ray.errors import CheckpointError, PromptError
+from mulo_ray.decoding.interfaces import Condition
+from mulo_ray.errors import PromptError
 from mulo_ray.models.catalog import FamilyCard
-from mulo_ray.models.checkpoint import fill, fill_random
-from mulo_ray.models.containers import load_state
-from mulo_ray.models.dtypes import network_dtype
 from mulo_ray.models.janus_vq import VQCodec, janus_vq
 from mulo_ray.models.llamagen import captions, t5
-from mulo_ray.models.llamagen.card import find_file
 from mulo_ray.models.llamagen.config import LlamaGenConfig
 from mulo_ray.models.llamagen.network import IGNORABLE, LlamaGenNetwork, meta_network
+from mulo_ray.models.official_family import OfficialFamily
 from mulo_ray.models.raster import RasterScale
-from mulo_ray.models.rescaler import NearestResampler, PixelResampler
-from mulo_ray.models.sources import local_folder
-from mulo_ray.models.transformer import column_major
 
 _T5_FILES = ("*.json", "*.safetensors", "*.model")
 
 
-class LlamaGenFamily:
-    """Everything is loaded on first use: a process that only encodes captions holds no image model."""
+class LlamaGenFamily(OfficialFamily):
+    """One tokenizer, bodies of one size at several image sides, classes or captions as conditions."""
+
+    ignorable = IGNORABLE
 
     def __init__(self, card: FamilyCard, device: str) -> None:
-        self._card, self._device = card, torch.device(device)
-        config = card.config
-        assert isinstance(config, LlamaGenConfig), "the card of a LlamaGen family holds its configuration"
-        self._config = config
+        super().__init__(card, device, to_bytes)
+        assert isinstance(card.config, LlamaGenConfig), "the card of a LlamaGen family holds its configuration"
+        self._config = card.config
         self._t5: t5.T5Conditioner | None = None
 
     @functools.cached_property
@@ -45,26 +39,11 @@ class LlamaGenFamily:
         name = self._config.scales[max(self._config.scales)].tokenizer
         return janus_vq(self._config.vq, self._file(name), self._device)
 
-    @property
-    def codebook_VD(self) -> Tensor:
-        """Unit vectors of the codes."""
-        return self.vq.codebook
-
     def scale(self, px: int, *, batch_invariant: bool, side: int | None = None) -> RasterScale:
         """See `models.family.Family.scale`."""
-        if px not in self._config.scales:
-            raise CheckpointError(
-                f"{self._card.name} has no scale of {px} px; it has {', '.join(map(str, sorted(self._config.scales)))}"
-            )
+        self._check_scale(px)
         network = meta_network(self._config, side or self._config.side(px))
-        path, dtype = self._file(self._config.scales[px].weights), network_dtype(self._device)
-        if path is None:
-            fill_random(network, f"{self._card.name}/{px}", dtype)
-        else:
-            fill(network, load_state(path), path.name, dtype, ignorable=IGNORABLE)
-        network.to(self._device)
-        if not batch_invariant:
-            column_major(network)
+        self._load(network, px, self._config.scales[px].weights, batch_invariant=batch_invariant)
         return raster_scale(network, batch_invariant=batch_invariant)
 
     def prompt_used(self, text: str) -> str:
@@ -76,9 +55,8 @@ class LlamaGenFamily:
         if self._config.kind == "c2i":
             return None
         config = self._config
-        return t5.T5Conditioner(
-            self._t5_folder(), tokens=config.caption_tokens, caption_dim=config.caption_dim, device=device
-        )
+        folder = self._text_folder(config.text, config.text_hub, _T5_FILES)
+        return t5.T5Conditioner(folder, tokens=config.caption_tokens, caption_dim=config.caption_dim, device=device)
 
     def condition_from(self, payloads: Sequence[t5.Payload]) -> Condition:
         """What the conditioner made, as a condition of the scales."""
@@ -91,31 +69,6 @@ class LlamaGenFamily:
         self._t5 = self._t5 or self.conditioner(str(self._device))
         assert self._t5 is not None, "a text-conditional family has a conditioner"
         return self.condition_from(self._t5.encode(texts_used, [0] * len(texts_used)))
-
-    def resampler(self, name: str, ratio: int) -> Resampler:
-        """`pixel` or `nearest`."""
-        return NearestResampler(ratio) if name == "nearest" else PixelResampler(self.vq, ratio)
-
-    @torch.inference_mode()
-    def pixels(self, tokens_BHW: Tensor) -> Tensor:
-        """One image at a time, rounded as the official sampler does."""
-        images = [to_bytes(self.vq.decode_signed(one.to(self._device))) for one in tokens_BHW.split(1)]
-        return torch.cat(images).permute(0, 2, 3, 1).cpu()
-
-    def _file(self, name: str) -> Path | None:
-        """A file of the weights folder; None with random weights."""
-        if self._card.random:
-            return None
-        path = find_file(self._card.folder, name)
-        if path is None:
-            raise CheckpointError(f"{self._card.folder} holds no {name} (nor its .safetensors); docs/models.md")
-        return path
-
-    def _t5_folder(self) -> Path | None:
-        if self._card.random:
-            return None
-        folder = self._card.folder / self._config.text
-        return folder if folder.is_dir() else local_folder(self._config.text_hub, _T5_FILES)
 
 
 def raster_scale(network: LlamaGenNetwork, *, batch_invariant: bool) -> RasterScale:

@@ -12,7 +12,7 @@ from mulo_ray.models.catalog import FamilyCard
 from mulo_ray.models.checkpoint import check_fit
 from mulo_ray.models.containers import read_container
 from mulo_ray.models.janus_vq import codebook_fingerprint
-from mulo_ray.models.tar.card import find_file
+from mulo_ray.models.official_card import find_file
 from mulo_ray.models.tar.config import TarConfig
 from mulo_ray.models.tar.network import meta_network
 from mulo_ray.models.tar.semantic import check_semantic

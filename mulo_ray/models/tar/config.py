@@ -6,15 +6,13 @@ values: that is how a model of other sizes is told.
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mulo_ray.errors import CheckpointError
 from mulo_ray.models.memory import FamilyMemory, ScaleMemory
+from mulo_ray.models.official_config import Reader, read_vq
 from mulo_ray.models.vq_sizes import PARAMETERS, VQ_16, VQSizes
 
 LANGUAGE_ROWS = 16
@@ -109,6 +107,17 @@ class TarConfig:
         """Words of the language model, those of pictures included."""
         return self.language_sizes.words + 2 + len(self.semantic_sides) + self.semantic_sizes.codes
 
+    @property
+    def text_folder(self) -> str | None:
+        """See `models.official_config.OfficialConfig`, as of the next two."""
+        return self.language
+
+    def scale_files(self) -> dict[int, str]:
+        return dict(self.scales)
+
+    def other_files(self) -> list[str]:
+        return [self.tokenizer, self.semantic]
+
     def side(self, px: int) -> int:
         """Cells per row."""
         return px // self.vq.stride
@@ -162,34 +171,15 @@ CONFIGS = {
 }
 
 
-def config_in(folder: Path, name: str) -> TarConfig:
-    """The configuration of a family, with the values that `family.json` in `folder` replaces.
-
-    Raises CheckpointError for a file that is no JSON object, names another family or an unknown value.
-    """
-    path = folder / "family.json"
-    if not path.is_file():
-        return CONFIGS[name]
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data.pop("family", name) != name:
-            raise CheckpointError(f"{path} is that of another family; give --family the one it names")
-        base = CONFIGS[name]
-        if "scales" in data:
-            data["scales"] = {int(px): str(file) for px, file in data["scales"].items()}
-        if "semantic_sides" in data:
-            data["semantic_sides"] = tuple(data["semantic_sides"])
-        if "vq" in data:
-            vq = dict(data["vq"])
-            data["vq"] = VQSizes(**vq | {"multipliers": tuple(vq.get("multipliers", VQ_16.multipliers))})
-        for part in ("semantic_sizes", "language_sizes"):
-            if part in data:
-                data[part] = dataclasses.replace(getattr(base, part), **data[part])
-        return dataclasses.replace(base, **data)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} does not describe a family ({error}); see docs/models.md") from error
+def _parts(value: Any, published: Any) -> Any:
+    return dataclasses.replace(published, **value)
 
 
-def config_json(name: str, config: TarConfig) -> str:
-    """What `config_in` reads."""
-    return json.dumps({"family": name} | dataclasses.asdict(config), indent=1) + "\n"
+READERS: dict[str, Reader] = {
+    "scales": lambda value, published: {int(px): str(file) for px, file in value.items()},
+    "semantic_sides": lambda value, published: tuple(value),
+    "vq": read_vq,
+    "semantic_sizes": _parts,
+    "language_sizes": _parts,
+}
+"""How `family.json` states what is more than a number or a word."""
