@@ -18,6 +18,7 @@ from mulo_ray.training.checkpoints import Checkpoint
 from mulo_ray.training.distributed import Training, run_here, run_on_ray
 from mulo_ray.training.eagle import EagleStage
 from mulo_ray.training.folders import Folder
+from mulo_ray.training.perceptual import PerceptualName, perceptual_distance
 from mulo_ray.training.pictures import SIZES_PX, load_pictures
 from mulo_ray.training.publish import publish as write_family
 from mulo_ray.training.rescaler_losses import LossName
@@ -113,14 +114,19 @@ def rescaler(
     low_px: int,
     px: int,
     loss: LossName = "pixels",
+    perceptual: PerceptualName = "none",
+    channels: int = 64,
     steps: int = 2000,
     batch: int = 32,
     lr: float = 2e-3,
 ) -> None:
-    """Train the learned samplers between two sizes; `distil` needs the trained scale of PX."""
+    """Train the learned samplers between two sizes; `distil` needs the trained scale of PX.
+
+    `perceptual` is a distance on features beside the pixels': of efficientnet-lite0 (extra `eval`), or LPIPS.
+    """
     if px % low_px or px <= low_px:
         raise UsageError(f"--px must be a whole multiple of --low-px, got {px} and {low_px}")
-    build = functools.partial(build_rescaler, options, low_px, px, loss, batch, lr)
+    build = functools.partial(build_rescaler, options, low_px, px, loss, perceptual, channels, batch, lr)
     build()
     _train(options, steps, build)
 
@@ -187,7 +193,16 @@ def build_eagle(options: TrainOptions, px: int, batch: int, lr: float) -> EagleS
     return EagleStage(px, scale, lr=lr)
 
 
-def build_rescaler(options: TrainOptions, low_px: int, px: int, loss: LossName, batch: int, lr: float) -> RescalerStage:
+def build_rescaler(
+    options: TrainOptions,
+    low_px: int,
+    px: int,
+    loss: LossName,
+    perceptual: PerceptualName,
+    channels: int,
+    batch: int,
+    lr: float,
+) -> RescalerStage:
     """The stage as a worker builds it."""
     torch.set_num_threads(options.threads)
     vq = load_tokenizer(options.place)
@@ -201,7 +216,18 @@ def build_rescaler(options: TrainOptions, low_px: int, px: int, loss: LossName, 
         teacher.requires_grad_(False).eval()
     records = sets[px].records
     return RescalerStage(
-        low, high, records, vq, ratio=px // low_px, loss=loss, teacher=teacher, batch=batch, lr=lr, seed=options.seed
+        low,
+        high,
+        records,
+        vq,
+        ratio=px // low_px,
+        loss=loss,
+        teacher=teacher,
+        perceptual=perceptual_distance(perceptual),
+        channels=channels,
+        batch=batch,
+        lr=lr,
+        seed=options.seed,
     )
 
 

@@ -16,10 +16,8 @@ from mulo_ray.models.vq import VQ
 LossName = Literal["tokens", "pixels", "adversarial", "distil"]
 Teacher = Callable[[Tensor, Tensor], Tensor]
 """(condition ids (B, P, G), tokens (B, N)) -> the target's logits (B, N, V) of every cell."""
-Features = Callable[[Tensor], list[Tensor]]
-"""Pixels (B, 3, h, w) in [0, 1] -> feature maps that a perceptual distance compares."""
 
-_PIXELS, _PERCEPTUAL, _COMMITMENT, _ADVERSARIAL = 10.0, 1.0, 0.1, 0.05
+_PIXELS, _PERCEPTUAL, _COMMITMENT, _ADVERSARIAL = 10.0, 0.1, 0.1, 0.05
 
 
 def token_loss(vectors_BHWD: Tensor, tokens_BHW: Tensor, codebook_VD: Tensor) -> Tensor:
@@ -33,24 +31,15 @@ def quantise(vectors_BHWD: Tensor, codebook_VD: Tensor) -> tuple[Tensor, Tensor]
     return vectors_BHWD + (codes - vectors_BHWD).detach(), (vectors_BHWD - codes).square().sum(-1).mean()
 
 
-def pixel_loss(vectors_BHWD: Tensor, tokens_BHW: Tensor, vq: VQ, features: Features | None) -> tuple[Tensor, Tensor]:
+def pixel_loss(vectors_BHWD: Tensor, tokens_BHW: Tensor, vq: VQ, perceptual: nn.Module | None) -> tuple[Tensor, Tensor]:
     """MSE (and perceptual distance) to the decoded true tokens, plus commitment; the decoded pixels as well."""
     chosen, commitment = quantise(vectors_BHWD, vq.codebook)
     pixels = vq.decode_vectors(chosen)
     with torch.no_grad():
         wanted = vq.decode(tokens_BHW)
     loss = _PIXELS * F.mse_loss(pixels, wanted) + _COMMITMENT * commitment
-    if features is not None:
-        with torch.no_grad():
-            theirs = features(wanted)
-        mine = features(pixels.clamp(0, 1))
-        loss = (
-            loss
-            + _PERCEPTUAL
-            * torch.stack(
-                [F.mse_loss(F.normalize(a, dim=1), F.normalize(b, dim=1)) for a, b in zip(mine, theirs, strict=True)]
-            ).sum()
-        )
+    if perceptual is not None:
+        loss = loss + _PERCEPTUAL * perceptual(pixels.clamp(0, 1), wanted)
     return loss, pixels
 
 

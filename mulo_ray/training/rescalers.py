@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mulo_ray.models.latent_rescaler import LatentResampler, LatentRescaler, LatentRescalerConfig
@@ -15,7 +15,6 @@ from mulo_ray.models.vq import VQ
 from mulo_ray.training.optimizers import split_optimizers
 from mulo_ray.training.pictures import Record
 from mulo_ray.training.rescaler_losses import (
-    Features,
     LossName,
     PatchCritic,
     Teacher,
@@ -47,7 +46,7 @@ class RescalerStage:
         ratio: int,
         loss: LossName = "pixels",
         teacher: Teacher | None = None,
-        features: Features | None = None,
+        perceptual: nn.Module | None = None,
         channels: int = 64,
         batch: int = 32,
         lr: float = 2e-3,
@@ -59,7 +58,7 @@ class RescalerStage:
         self.name = f"rescaler-x{ratio}"
         self.tokenizer = fingerprint(vq)
         self._low, self._high, self._records, self._vq = low, high, records, vq
-        self._loss, self._teacher, self._features = loss, teacher, features
+        self._loss, self._teacher, self._perceptual = loss, teacher, perceptual
         self._batch_size, self._seed = batch, seed
         self.network = LatentRescaler(LatentRescalerConfig(ratio=ratio, code_dim=vq.config.code_dim, channels=channels))
         self.average = Average(self.network)
@@ -75,8 +74,9 @@ class RescalerStage:
     def to(self, device: str) -> None:
         """See `stages.Stage.to`."""
         self._device = torch.device(device)
-        for network in (self.network, self.average.network, self._critic, self._vq):
-            network.to(device)
+        for network in (self.network, self.average.network, self._critic, self._vq, self._perceptual):
+            if network is not None:
+                network.to(device)
 
     def loss(self, step: int, share: Share) -> Measured:
         """See `stages.Stage.loss`."""
@@ -94,7 +94,7 @@ class RescalerStage:
             assert self._teacher is not None, "checked at the start"
             loss = loss + distil_loss(up, self._ids(chosen[mine]), codebook, self._teacher)
         else:
-            pixels, made = pixel_loss(up, high, self._vq, self._features)
+            pixels, made = pixel_loss(up, high, self._vq, self._perceptual)
             loss = loss + pixels
             if self._loss == "adversarial":
                 self._train_critic(self._vq.decode(high), made.detach())

