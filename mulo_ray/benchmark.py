@@ -23,9 +23,9 @@ Line = dict[str, Any]
 def decoder_runs(config: JobConfig, batch: int) -> Callable[[], Sequence[Any]]:
     """A callable that decodes one micro-batch of the package's captions and returns its stats."""
     from mulo_ray.decoding.interfaces import generate
-    from mulo_ray.workers.threads import one_thread
+    from mulo_ray.workers.threads import limit_threads
 
-    one_thread("cpu")
+    limit_threads("cpu")
     engine = family_engine(config.model)
     resolved = resolve(config, engine.card)
     roles = engine.roles(resolved)

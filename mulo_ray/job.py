@@ -28,6 +28,7 @@ from mulo_ray.workers.progress import Progress
 from mulo_ray.workers.recorder import Recorder
 from mulo_ray.workers.roles import Item, Roles
 from mulo_ray.workers.session import in_ray_job, live_nodes, request_groups, session
+from mulo_ray.workers.timeline import Timeline
 
 MAX_FAILURES_SHOWN = 100
 HOPELESS_ROWS = 32
@@ -82,7 +83,7 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
         with session(verbose=config.output.verbose), _stoppable():
             try:
                 with Recorder(append=ledger.append, check=lease.check, progress=progress) as recorder:
-                    for some in _work(config, engine, store, blocks):
+                    for some in _work(config, engine, store, blocks, report):
                         recorder.add(some)
                         session_made += some
                         _refuse_hopeless(session_made)
@@ -107,8 +108,8 @@ class PutImage:
         return self._store.uri_of(name)
 
 
-def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks) -> Iterator[list[LedgerRow]]:
-    """Preflight and the stage, in a Ray that is up."""
+def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks, report: Report) -> Iterator[list[LedgerRow]]:
+    """Preflight and the stage, in a Ray that is up; leaves in `report` what the devices did."""
     from mulo_ray.workers.stage import run_stage
 
     roles: Roles = engine.roles(config)
@@ -124,7 +125,17 @@ def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks) -> It
     _say(placement.sentence)
     for line in engine.memory_plan(config, placement.shape.device):
         _say(line)
-    yield from run_stage(blocks, roles, placement, PutImage(store), in_flight=config.run.in_flight)
+    timeline, in_flight = Timeline(), config.run.in_flight
+    try:
+        yield from run_stage(blocks, roles, placement, PutImage(store), in_flight=in_flight, timeline=timeline)
+    finally:
+        report.phases = timeline.phases() | {
+            "batch_size": config.run.batch_size,
+            "group": placement.shape.name,
+            "groups": placement.groups,
+            "in_flight": in_flight,
+        }
+        report.timeline = timeline.lanes()
 
 
 def cut_blocks(config: JobConfig, pairs: Sequence[Pair], todo: Plan) -> Blocks:

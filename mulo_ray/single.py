@@ -12,13 +12,13 @@ KEY = "single"
 def generate_one(text: str, config: JobConfig, *, engine: Engine | None = None) -> bytes:
     """PNG bytes of `text`. Raises PromptError for a text the family cannot use, UsageError and CheckpointError."""
     from mulo_ray.decoding.interfaces import generate
-    from mulo_ray.workers.threads import one_thread
+    from mulo_ray.workers.threads import limit_threads
 
     engine = engine or family_engine(config.model)
     config = resolve(config, engine.card)
     engine.check(config)
     device = _device(config.run.device)
-    one_thread(device)
+    limit_threads(device)
     roles = engine.roles(config)
     target = roles.target(device)
     drafter = None if roles.drafter is None else roles.drafter(device)

@@ -62,6 +62,8 @@ class Report:
     seconds: float = 0.0
     images_per_s: float = 0.0
     decoding: dict[str, Any] = field(default_factory=dict)  # means per image and seconds per phase
+    phases: dict[str, Any] = field(default_factory=dict)  # docs/operations.md, "Phase times"
+    timeline: dict[str, Any] = field(default_factory=dict)  # what each device did
     failures: list[dict[str, Any]] = field(default_factory=list)  # the first hundred
     output: str = ""
     report_html: str = ""

@@ -26,6 +26,11 @@ def bars_svg(values: Mapping[str, float], unit: str, width_in: float = 7.2) -> s
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
+    return inline_svg(figure)
+
+
+def inline_svg(figure: Figure) -> str:
+    """A figure as an <svg> element that stands inside HTML."""
     buffer = io.StringIO()
     # Text stays text (selectable, small); a fixed salt makes the file a function of the numbers.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mulo", "font.family": "sans-serif"}):

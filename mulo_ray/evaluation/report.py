@@ -17,6 +17,7 @@ from mulo_ray.evaluation.guarantee import Guarantee, batch_sentence, guarantee
 from mulo_ray.evaluation.pages import render, snippet
 from mulo_ray.evaluation.pictures import thumbnail_uri
 from mulo_ray.evaluation.summary import Summary, summarise
+from mulo_ray.evaluation.timeline_chart import timeline_svg
 from mulo_ray.types import LedgerRow, Report
 
 REPORT_JSON, REPORT_HTML = "report.json", "report.html"
@@ -80,6 +81,8 @@ def _as_html(
         summary=summary,
         # Trusted markup: our own SVG, whose labels matplotlib escapes.
         phases_svg=Markup(bars_svg(phases(summary), "s")),
+        timeline_svg=Markup(timeline_svg(report.timeline)),
+        run_phases=report.phases,
         failures=failed[:MAX_FAILURES],
         failed_rows=len(failed),
         settings=list(settings(resolved)),

@@ -48,9 +48,10 @@ OUTCOME_SCHEMA = pa.schema(
         ("transient", pa.bool_()),
         ("attempts", pa.int64()),
         ("stats", pa.string()),
+        ("timing", pa.string()),
     ]
 )
-ROW_SCHEMA = pa.schema(_fields(LedgerRow))
+ROW_SCHEMA = pa.schema([*_fields(LedgerRow), ("timing", pa.string()), ("put_s", pa.float64())])
 
 
 def block_table(block: int, items: Sequence[Item]) -> pa.Table:
@@ -100,16 +101,26 @@ def outcomes_table(items: Sequence[Item], outcomes: Sequence[Outcome]) -> pa.Tab
         assert outcome.png or outcome.error, "an outcome is a file or a reason"
         if item.wanted:
             row = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
-            rows.append(
-                row | {"key": item.key, "sample": item.sample, "prompt": item.text, "stats": json.dumps(outcome.stats)}
-            )
+            row |= {"stats": json.dumps(outcome.stats), "timing": json.dumps(outcome.timing) if outcome.timing else ""}
+            rows.append(row | {"key": item.key, "sample": item.sample, "prompt": item.text})
     return pa.Table.from_pylist(rows, OUTCOME_SCHEMA)
 
 
-def rows_table(rows: Sequence[LedgerRow]) -> pa.Table:
-    return pa.Table.from_pylist([dataclasses.asdict(row) for row in rows], ROW_SCHEMA)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A ledger row on its way to the driver, with what was measured on the way."""
+
+    row: LedgerRow
+    timing: str = ""  # JSON of a micro-batch's timing, with one of its images
+    put_s: float | None = None  # None: nothing was put
 
 
-def read_rows(table: pa.Table) -> list[LedgerRow]:
+def rows_table(rows: Sequence[Stored]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [dataclasses.asdict(one.row) | {"timing": one.timing, "put_s": one.put_s} for one in rows], ROW_SCHEMA
+    )
+
+
+def read_rows(table: pa.Table) -> list[Stored]:
     rows: list[dict[str, Any]] = table.to_pylist()
-    return [LedgerRow(**row) for row in rows]
+    return [Stored(timing=row.pop("timing"), put_s=row.pop("put_s"), row=LedgerRow(**row)) for row in rows]

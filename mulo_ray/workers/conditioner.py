@@ -20,7 +20,7 @@ from mulo_ray.errors import PromptError, RunError
 from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
 from mulo_ray.workers.blocks import read_block, with_conditions
 from mulo_ray.workers.roles import Conditioned, ConditionerRole, Item
-from mulo_ray.workers.threads import one_thread
+from mulo_ray.workers.threads import limit_threads
 
 
 class TextStage:
@@ -34,13 +34,13 @@ class TextStage:
     def __init__(self, make: Callable[[str], ConditionerRole], device: str, attempts: Any, timeout_s: float) -> None:
         self._attempts = attempts
         self._timeout_s = timeout_s
-        one_thread(device)
+        limit_threads(device)
         try:
             self._role = make(device)
         except Exception as error:
             self._end_run(error)
             raise
-        one_thread(device)
+        limit_threads(device)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         block, items = read_block(batch)

@@ -3,58 +3,75 @@
 from __future__ import annotations
 
 import contextlib
-import time
+import os
+import platform
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from mulo_ray.workers.role_clock import Lap, RoleClock
 from mulo_ray.workers.roles import DrafterRole, Payload
-from mulo_ray.workers.threads import one_thread
+from mulo_ray.workers.threads import limit_threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """What drafting one micro-batch cost: per image, in all, and what the drafter did since it was asked last."""
+
+    costs: list[Any]
+    busy_s: float
+    laps: list[Lap]
 
 
 class DrafterActor:
     """One role, called by its group only; a slot names a micro-batch in flight. Calls run one at a time."""
 
     def __init__(self) -> None:
-        self._busy_s: dict[int, float] = {}
+        self._clock = RoleClock()
 
-    def build(self, make: Callable[[str], DrafterRole], device: str) -> None:
-        """Load the role. Not in the constructor: so the group sees the exception itself and not a dead actor."""
+    def build(self, make: Callable[[str], DrafterRole], device: str, threads: int = 1) -> str:
+        """Load the role; the device's name. Not in the constructor: so the group sees the exception itself and not a
+        dead actor."""
         self._device = device
-        one_thread(device)
+        limit_threads(device, threads)
         self._role = make(device)
-        one_thread(device)
+        limit_threads(device, threads)
+        return device_name(device)
 
     def begin(
         self, slot: int, texts: Sequence[str], seeds: Sequence[int], payloads: Sequence[Payload] | None = None
     ) -> None:
         """`payloads` are those of the text stage, where the family has one."""
-        started = time.perf_counter()
         role = self._role
-        request = role.request(texts, seeds) if payloads is None else role.request_from(payloads, seeds)
-        role.decoder.begin(slot, request)
-        self._busy_s[slot] = time.perf_counter() - started
+        with self._clock.busy(slot):
+            request = role.request(texts, seeds) if payloads is None else role.request_from(payloads, seeds)
+            role.decoder.begin(slot, request)
 
     def draft(self, slot: int, committed: Any) -> Any:
         """The next draft block of a slot, on the host."""
-        started = time.perf_counter()
-        block = to_host(self._role.decoder.draft(slot, to_device(committed, self._device)))
-        self._busy_s[slot] += time.perf_counter() - started
-        return block
+        with self._clock.busy(slot):
+            return to_host(self._role.decoder.draft(slot, to_device(committed, self._device)))
 
-    def finish(self, slot: int) -> list[Any]:
-        """Free the slot: what drafting cost, per image."""
-        started = time.perf_counter()
-        costs = list(self._role.decoder.finish(slot))
-        busy_s = self._busy_s.pop(slot) + time.perf_counter() - started
+    def finish(self, slot: int) -> Drafting:
+        """Free the slot."""
+        with self._clock.busy(slot):
+            costs = list(self._role.decoder.finish(slot))
+        busy_s = self._clock.close(slot)
         for cost in costs:
             cost.seconds["drafter_busy"] = busy_s / len(costs)
-        return costs
+        return Drafting(costs=costs, busy_s=busy_s, laps=self._clock.laps())
 
     def abandon(self, slot: int) -> None:
         """Free a slot whose micro-batch failed half-way; whatever its decoder says to that no longer matters."""
-        self._busy_s.pop(slot, None)
+        self._clock.close(slot)
         with contextlib.suppress(Exception):
             self._role.decoder.finish(slot)
+
+
+def device_name(device: str) -> str:
+    """Where this process computes, for people: "CPU of node-7", "GPU 3 of node-7"."""
+    kind = f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES', '?')}" if device == "cuda" else device.upper()
+    return f"{kind} of {platform.node()}"
 
 
 def to_host(tokens: Any) -> Any:

@@ -1,6 +1,6 @@
-"""One group: the Ray Data actor that owns a drafter and a target and keeps several micro-batches going between them.
+"""One group: the Ray Data actor that owns the role actors (its crew) and keeps several micro-batches going among them.
 
-Drafts travel from actor to actor by reference: nothing but finished files and flags comes here. Knows no torch, no file
+Here rows fail, blocks are retried and lost crews end; how the roles are laid out is the crew's. Knows no torch, no file
 format and no storage.
 """
 
@@ -19,10 +19,9 @@ from ray.exceptions import RayActorError, RayTaskError
 from mulo_ray.errors import PromptError, RunError
 from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
 from mulo_ray.workers.blocks import outcomes_table, read_block, read_conditions
-from mulo_ray.workers.drafter import DrafterActor
+from mulo_ray.workers.crew import MicroBatch, build_crew
 from mulo_ray.workers.placement import GroupShape, place_child
-from mulo_ray.workers.roles import Conditioned, Item, Outcome, Payload, Roles
-from mulo_ray.workers.target import TargetActor
+from mulo_ray.workers.roles import Conditioned, Item, Outcome, Roles
 from mulo_ray.workers.turns import Turns
 
 ROUND_TIMEOUT_S = 1800.0
@@ -40,18 +39,12 @@ class Group:
         self, roles: Roles, shape: GroupShape, attempts: Any, in_flight: int, round_timeout_s: float = ROUND_TIMEOUT_S
     ) -> None:
         self._attempts = attempts
-        self._turns = Turns(in_flight)
+        self._turns = Turns(in_flight * shape.targets)
         self._timeout_s = round_timeout_s
-        places = [place_child(shape, role) for role in range(roles.per_group)]
-        self._target: Any
-        self._target = ray.remote(TargetActor).options(**places[0]).remote()
-        building = [self._target.build.remote(roles.target, shape.device)]
-        self._drafter: Any = None
-        if roles.drafter is not None:
-            self._drafter = ray.remote(DrafterActor).options(**places[1]).remote()
-            building.append(self._drafter.build.remote(roles.drafter, shape.device))
         try:
-            ray.get(building)
+            self._crew = build_crew(
+                roles, shape, [place_child(shape, role) for role in range(shape.roles)], self._value
+            )
         except RayTaskError as error:
             ray.get(attempts.report_fatal.remote(*_described(error)))
             raise
@@ -102,7 +95,7 @@ class Group:
     ) -> list[Outcome]:
         """The outcomes of `items`, in their order; when they cannot be decoded together, one by one."""
         if conditions is None:
-            checked = await self._value(self._target.prompts_used.remote([item.text for item in items]))
+            checked = await self._crew.prompts_used([item.text for item in items])
             outcomes = [Outcome(prompt_used=used, error=error) for used, error in checked]
         else:
             outcomes = [Outcome(prompt_used=c.prompt_used, error=c.error, transient=c.transient) for c in conditions]
@@ -111,11 +104,14 @@ class Group:
         while trials:
             trial = trials.pop(0)
             try:
-                images = await self._decode(
+                decoded = await self._crew.decode(
                     slot,
-                    [items[index] for index in trial],
-                    [outcomes[index].prompt_used for index in trial],
-                    None if conditions is None else [conditions[index].payload for index in trial],
+                    MicroBatch(
+                        texts=[outcomes[index].prompt_used for index in trial],
+                        seeds=[items[index].seed for index in trial],
+                        prompts=[items[index].text for index in trial],
+                        payloads=None if conditions is None else [conditions[index].payload for index in trial],
+                    ),
                 )
             except RayTaskError as error:
                 kind, sentence = _described(error)
@@ -129,37 +125,10 @@ class Group:
                 # A PromptError comes back for certain; another error may be the machine's: a later run tries again.
                 outcome.error, outcome.transient = sentence, not isinstance(error.cause, PromptError)
                 continue
-            for index, (png, costs) in zip(trial, images, strict=True):
+            for index, (png, costs) in zip(trial, decoded.images, strict=True):
                 outcomes[index].png, outcomes[index].stats = png, costs
+            outcomes[trial[0]].timing = decoded.timing
         return outcomes
-
-    async def _decode(
-        self, slot: int, items: Sequence[Item], texts_used: Sequence[str], payloads: Sequence[Payload] | None
-    ) -> list[tuple[bytes, dict[str, Any]]]:
-        """One micro-batch from texts to files; the loop of `decoding.interfaces.generate` over two processes."""
-        prompts, seeds = [item.text for item in items], [item.seed for item in items]
-        target, drafter = self._target, self._drafter
-        try:
-            begun = [target.begin.remote(slot, texts_used, seeds, payloads)]
-            if drafter is not None:
-                begun.append(drafter.begin.remote(slot, texts_used, seeds, payloads))
-            for ref in begun:
-                await self._value(ref)
-            committed, finished = None, False
-            while not finished:
-                draft = None if drafter is None else drafter.draft.remote(slot, committed)
-                committed, finished_ref = target.advance.options(num_returns=2).remote(slot, draft)
-                finished = await self._value(finished_ref)
-            drafting = None if drafter is None else drafter.finish.remote(slot)
-            images: list[tuple[bytes, dict[str, Any]]] = await self._value(
-                target.finish.remote(slot, prompts, drafting)
-            )
-            return images
-        except RayTaskError:
-            for role in (target, drafter):
-                if role is not None:
-                    await self._value(role.abandon.remote(slot))
-            raise
 
     async def _value(self, ref: Any) -> Any:
         async def value() -> Any:

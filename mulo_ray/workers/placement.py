@@ -30,8 +30,18 @@ class GroupShape:
     roles: int
     num_cpus: float
     num_gpus: float
+    targets: int = 1  # beside at most one drafter
+    shared: bool = False  # both roles in one process on one device
+    threads: int = 1  # of torch per role process on CPUs
     text_cpus: float = 0.0  # what one actor of the text stage reserves; nothing where the family has none
     text_gpus: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Drafters to targets, "shared", or "1" where the target is alone."""
+        if self.shared:
+            return "shared"
+        return "1" if self.roles == self.targets else f"{self.roles - self.targets}:{self.targets}"
 
     @property
     def shares_gpu(self) -> bool:

@@ -102,3 +102,4 @@ class Outcome:
     transient: bool = False
     attempts: int = 1
     stats: dict[str, Any] = field(default_factory=dict)
+    timing: dict[str, Any] = field(default_factory=dict)  # of its micro-batch, carried by the first image of it

@@ -6,6 +6,7 @@ Knows no model, store or file format: it is handed roles and a `put`.
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,12 @@ import mulo_ray.errors
 from mulo_ray.errors import PlacementError, RunError, WorkerLostError
 from mulo_ray.types import LedgerRow
 from mulo_ray.workers.attempts import Attempts
-from mulo_ray.workers.blocks import block_table, read_rows
+from mulo_ray.workers.blocks import Stored, block_table, read_rows
 from mulo_ray.workers.conditioner import TextStage
 from mulo_ray.workers.group import ROUND_TIMEOUT_S, Group
 from mulo_ray.workers.placement import CPUS_PER_WRITER, Placement
 from mulo_ray.workers.roles import Item, Roles
+from mulo_ray.workers.timeline import Timeline
 from mulo_ray.workers.writer import Put, Writer
 
 
@@ -44,9 +46,11 @@ def run_stage(
     *,
     in_flight: int,
     limits: StageLimits = StageLimits(),
+    timeline: Timeline | None = None,
 ) -> Iterator[list[LedgerRow]]:
     """The ledger row of every wanted item, in the order they finish; several at a time, never one twice.
 
+    `timeline` is told what every device did.
     Raises RunError (or the subclass a worker reported) when the run cannot go on, and frees its actors first.
     """
     attempts = ray.remote(Attempts).options(num_cpus=0).remote()
@@ -55,7 +59,10 @@ def run_stage(
         tables = [block_table(number, items) for number, items in blocks]
         dataset = _dataset(tables, roles, placement, put, attempts, in_flight, limits)
         for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
-            rows = [row for row in read_rows(batch) if (row.key, row.sample) in wanted]
+            stored = read_rows(batch)
+            if timeline is not None:
+                _note(timeline, stored)
+            rows = [one.row for one in stored if (one.row.key, one.row.sample) in wanted]
             wanted.difference_update((row.key, row.sample) for row in rows)
             yield rows
     except (ray.exceptions.RayError, RuntimeError) as error:
@@ -69,6 +76,14 @@ def run_stage(
         raise RunError(
             f"{len(wanted)} images never came back, the first being sample {sample} of {key!r}; run again to make them"
         )
+
+
+def _note(timeline: Timeline, stored: Sequence[Stored]) -> None:
+    for one in stored:
+        if one.timing:
+            timeline.add(json.loads(one.timing))
+        if one.put_s is not None:
+            timeline.add_put(one.put_s)
 
 
 def _dataset(
@@ -110,7 +125,9 @@ def _dataset(
             num_cpus=shape.num_cpus,
             num_gpus=shape.num_gpus or None,
             compute=ray.data.ActorPoolStrategy(
-                min_size=placement.groups, max_size=placement.max_groups, max_concurrent_calls_per_actor=in_flight
+                min_size=placement.groups,
+                max_size=placement.max_groups,
+                max_concurrent_calls_per_actor=in_flight * shape.targets,
             ),
             fn_constructor_kwargs={
                 "roles": roles,

@@ -1,6 +1,7 @@
 """The stage that puts files and emits ledger rows without them. Knows no store, only a `put`, and no format."""
 
 import hashlib
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,7 @@ import ray
 
 from mulo_ray.errors import StorageError, StoreBusyError
 from mulo_ray.types import LedgerRow
-from mulo_ray.workers.blocks import rows_table
+from mulo_ray.workers.blocks import Stored, rows_table
 
 Put = Callable[[str, int, bytes], str]
 """(prompt key, sample, whole file) -> URI of the stored object.
@@ -38,13 +39,17 @@ class Writer:
             ray.get(self._attempts.report_fatal.remote(type(error).__name__, str(error)))
             raise
 
-    def _store(self, row: dict[str, Any]) -> LedgerRow:
+    def _store(self, row: dict[str, Any]) -> Stored:
         png: bytes = row.pop("png")
+        timing: str = row.pop("timing")
         if row["error"]:
-            return LedgerRow(status="failed", **row)
+            return Stored(row=LedgerRow(status="failed", **row), timing=timing)
+        started = time.monotonic()
         try:
             uri = self._put(row["key"], row["sample"], png)
         except StoreBusyError as error:
             row["error"], row["transient"] = str(error), True
-            return LedgerRow(status="failed", **row)
-        return LedgerRow(status="ok", uri=uri, bytes=len(png), sha256=hashlib.sha256(png).hexdigest(), **row)
+            return Stored(row=LedgerRow(status="failed", **row), timing=timing)
+        put_s = time.monotonic() - started
+        stored = LedgerRow(status="ok", uri=uri, bytes=len(png), sha256=hashlib.sha256(png).hexdigest(), **row)
+        return Stored(row=stored, timing=timing, put_s=put_s)

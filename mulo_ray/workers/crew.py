@@ -1,0 +1,157 @@
+"""The role actors of one group, by layout: a drafter and its targets on devices of their own, or both roles in one
+process. Called by the group inside its own actor; knows no block, no attempt and no model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import ray
+
+from mulo_ray.workers.drafter import DrafterActor
+from mulo_ray.workers.placement import GroupShape
+from mulo_ray.workers.role_clock import Lap
+from mulo_ray.workers.roles import Payload, Roles
+from mulo_ray.workers.shared import SharedActor
+from mulo_ray.workers.target import Made, TargetActor
+
+Wait = Callable[[Any], Awaitable[Any]]
+"""From an object reference to its value, or TimeoutError; RayActorError when the actor is dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """What a crew decodes together; all sequences have one entry per image."""
+
+    texts: Sequence[str]  # as the model sees them
+    seeds: Sequence[int]
+    prompts: Sequence[str]  # as the user wrote them
+    payloads: Sequence[Payload] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """(PNG, costs) of each image, and the timing that `mulo_ray.workers.timeline` adds up."""
+
+    images: list[tuple[bytes, dict[str, Any]]]
+    timing: dict[str, Any]
+
+
+class Crew(Protocol):
+    """Actors that decode; all of them die with the group's own."""
+
+    async def prompts_used(self, texts: Sequence[str]) -> list[tuple[str, str]]:
+        """(text the model sees, "") of each prompt, or ("", why it cannot be used)."""
+
+    async def decode(self, slot: int, batch: MicroBatch) -> Decoded:
+        """One micro-batch from texts to files. Frees the slot, also when it raises the RayTaskError of a role."""
+
+
+def build_crew(roles: Roles, shape: GroupShape, places: Sequence[dict[str, Any]], wait: Wait) -> Crew:
+    """Start and load the actors, one per entry of `places` (actor options). Raises what a role raised, as Ray wraps it,
+    or RayActorError when a process died."""
+    layout = SharedCrew if shape.shared else SplitCrew
+    return layout(roles, shape, places, wait)
+
+
+class SplitCrew:
+    """At most one drafter, and one target or more; every role has an actor. Drafts go from actor to actor by
+    reference: nothing but finished files and flags comes here."""
+
+    def __init__(self, roles: Roles, shape: GroupShape, places: Sequence[dict[str, Any]], wait: Wait) -> None:
+        self._wait = wait
+        self._targets: list[Any] = [
+            ray.remote(TargetActor).options(**place).remote() for place in places[: shape.targets]
+        ]
+        building = [target.build.remote(roles.target, shape.device, shape.threads) for target in self._targets]
+        self._drafter: Any = None
+        if roles.drafter is not None:
+            self._drafter = ray.remote(DrafterActor).options(**places[shape.targets]).remote()
+            building.append(self._drafter.build.remote(roles.drafter, shape.device, shape.threads))
+        self._devices: list[str] = ray.get(building)
+        self._open = [0] * len(self._targets)
+
+    async def prompts_used(self, texts: Sequence[str]) -> list[tuple[str, str]]:
+        """Asks a target; all of them read alike."""
+        answer: list[tuple[str, str]] = await self._wait(self._least_loaded().prompts_used.remote(texts))
+        return answer
+
+    async def decode(self, slot: int, batch: MicroBatch) -> Decoded:
+        """The loop of `decoding.interfaces.generate` over two processes; the target with the least to do takes it."""
+        number = self._open.index(min(self._open))
+        self._open[number] += 1
+        target, drafter = self._targets[number], self._drafter
+        request = slot, batch.texts, batch.seeds, batch.payloads
+        try:
+            begun = [target.begin.remote(*request)]
+            if drafter is not None:
+                begun.append(drafter.begin.remote(*request))
+            for ref in begun:
+                await self._wait(ref)
+            committed, finished = None, False
+            while not finished:
+                draft = None if drafter is None else drafter.draft.remote(slot, committed)
+                committed, finished_ref = target.advance.options(num_returns=2).remote(slot, draft)
+                finished = await self._wait(finished_ref)
+            drafting = None if drafter is None else drafter.finish.remote(slot)
+            made: Made = await self._wait(target.finish.remote(slot, batch.prompts, drafting))
+        except ray.exceptions.RayTaskError:
+            for role in (target, drafter):
+                if role is not None:
+                    await self._wait(role.abandon.remote(slot))
+            raise
+        finally:
+            self._open[number] -= 1
+        name = "target" if len(self._targets) == 1 else f"target {number + 1}"
+        lanes = [_lane(name, self._devices[number], made.laps)]
+        if made.drafting is not None:
+            lanes.append(_lane("drafter", self._devices[-1], made.drafting.laps))
+        return Decoded(images=made.images, timing=_timing(made, lanes))
+
+    def _least_loaded(self) -> Any:
+        return self._targets[self._open.index(min(self._open))]
+
+
+class SharedCrew:
+    """Both roles in one actor, which decodes whole micro-batches one after the other."""
+
+    def __init__(self, roles: Roles, shape: GroupShape, places: Sequence[dict[str, Any]], wait: Wait) -> None:
+        assert roles.drafter is not None, "the layout was chosen for two roles"
+        self._wait = wait
+        self._device: str
+        self._both: Any
+        self._both = ray.remote(SharedActor).options(**places[0]).remote()
+        loading = self._both.build.remote(roles.target, roles.drafter, shape.device, shape.threads)
+        self._device = ray.get(loading)
+
+    async def prompts_used(self, texts: Sequence[str]) -> list[tuple[str, str]]:
+        answer: list[tuple[str, str]] = await self._wait(self._both.prompts_used.remote(texts))
+        return answer
+
+    async def decode(self, slot: int, batch: MicroBatch) -> Decoded:
+        ref = self._both.decode.remote(slot, batch.texts, batch.seeds, batch.payloads, batch.prompts)
+        made: Made = await self._wait(ref)
+        assert made.drafting is not None, "both roles worked"
+        # Each role's clock saw the other one's turn as a wait; the device had none.
+        laps = sorted((start, end, 0.0) for start, end, _ in made.laps + made.drafting.laps)
+        return Decoded(images=made.images, timing=_timing(made, [_lane("both roles", self._device, laps)]))
+
+
+def _lane(role: str, device: str, laps: Sequence[Lap]) -> dict[str, Any]:
+    return {"role": role, "device": device, "laps": [[round(seconds, 4) for seconds in lap] for lap in laps]}
+
+
+def _timing(made: Made, lanes: list[dict[str, Any]]) -> dict[str, Any]:
+    seconds = {"target_s": made.busy_s, "render_s": made.render_s}
+    if made.drafting is not None:
+        seconds["drafter_s"] = made.drafting.busy_s
+    return {
+        "group": ray.get_runtime_context().get_actor_id(),
+        "finished": time.time(),
+        "images": len(made.images),
+        "lanes": lanes,
+        "seconds": seconds,
+    }
