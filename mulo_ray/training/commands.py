@@ -138,9 +138,13 @@ def eagle(options: TrainOptions, px: int, steps: int = 3000, batch: int = 32, lr
     _train(options, steps, build)
 
 
-def publish(options: TrainOptions, out: Path = PACKAGE_WEIGHTS) -> None:
-    """Write float16 weights, word list and card of all trained stages into the package (or OUT)."""
-    print(json.dumps(write_family(options.folder / "data", options.place, out), indent=2))
+def publish(options: TrainOptions, out: Path = PACKAGE_WEIGHTS, evaluation: Path | None = None) -> None:
+    """Write float16 weights, word list, card and model card of all trained stages into the package (or OUT).
+
+    `evaluation` is the `emoji.json` of an evaluation of these weights: its figures go into the model card.
+    """
+    card = write_family(options.folder / "data", options.place, out, evaluation)
+    print(json.dumps({name: value for name, value in card.items() if name != "evaluation"}, indent=2))
 
 
 def smoke(options: TrainOptions, tokenizer_steps: int = 40, scale_steps: int = 120) -> None:

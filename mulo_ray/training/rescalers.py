@@ -108,6 +108,7 @@ class RescalerStage:
         return {
             "config": dataclasses.asdict(self.network.config),
             "tokenizer": self.tokenizer,
+            "seed": self._seed,
             "critic": self._critic.state_dict(),
             "critic_optimizer": self._critic_optimizer.state_dict(),
         }

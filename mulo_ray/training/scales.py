@@ -111,7 +111,7 @@ class ScaleStage:
         """Nothing."""
 
     def extra(self) -> dict[str, Any]:
-        return {"sizes": dataclasses.asdict(self._sizes), "tokenizer": self.tokenizer}
+        return {"sizes": dataclasses.asdict(self._sizes), "tokenizer": self.tokenizer, "seed": self._seed}
 
     def restore(self, extra: dict[str, Any]) -> None:
         refuse_other_tokenizer(self.name, extra, self.tokenizer)

@@ -98,7 +98,7 @@ class TokenizerStage:
             self._idle[idle] = 0
 
     def extra(self) -> dict[str, Any]:
-        return {"idle": self._idle, "config": dataclasses.asdict(self.network.config)}
+        return {"idle": self._idle, "config": dataclasses.asdict(self.network.config), "seed": self._seed}
 
     def restore(self, extra: dict[str, Any]) -> None:
         self._idle = extra["idle"].to(self._device)

@@ -21,6 +21,7 @@ from mulo_ray.training.pictures import load_pictures, rasterise
 from mulo_ray.training.publish import publish
 from mulo_ray.training.scales import ScaleStage
 from mulo_ray.training.stages import Share
+from mulo_ray.training.starts import latest_weights
 from mulo_ray.training.tokenizer import TokenizerStage
 from mulo_ray.training.tokens import tokenise
 
@@ -146,6 +147,32 @@ def test_a_scale_learns_resumes_and_is_published(data, tmp_path):
     family = load_family(read_card("emoji", str(tmp_path / "family")), "cpu")
     assert family.scale(32, batch_invariant=True).side == 4
     assert family.prompt_used("a red circle") == "red circle"
+    page = (tmp_path / "family" / "README.md").read_text()
+    assert "| scale-32.safetensors |" in page
+    assert "15 drawings of Unicode emoji" in page
+
+
+def test_the_model_card_holds_the_figures_of_these_weights_only(data, tmp_path):
+    """Without stages of its own a folder gets the tokenizer they would have been trained on."""
+    out, evaluation = tmp_path / "family", tmp_path / "emoji.json"
+    card = publish(data, tmp_path / "nothing", out)
+    assert card["tokenizer"] == json.loads((latest_weights() / "family.json").read_text())["tokenizer"]
+    weights = read_card("emoji", str(out)).weights_fingerprint
+    line = {
+        "name": "seen: top-5",
+        "value": 0.5,
+        "unit": "share",
+        "goal": 0.4,
+        "note": "",
+        "command": "jobs/evaluate.py",
+    }
+    evaluation.write_text(json.dumps({"weights": weights, "figures": [line]}))
+    assert publish(data, tmp_path / "nothing", out, evaluation)["evaluation"]["figures"] == [line]
+    assert publish(data, tmp_path / "nothing", out)["evaluation"]["figures"] == [line], "the weights are the same"
+    assert "| seen: top-5 | 0.5 | share | 0.4 |" in (out / "README.md").read_text()
+    evaluation.write_text(json.dumps({"weights": "others", "figures": [line]}))
+    with pytest.raises(UsageError, match="is of the weights others, those published now are"):
+        publish(data, tmp_path / "nothing", out, evaluation)
 
 
 def test_resuming_equals_never_having_stopped(data, tmp_path):
