@@ -14,6 +14,7 @@ from mulo_ray.errors import UsageError
 
 PIXELS = {"pixels": True}
 DecoderName = Literal["ar", "zipar", "mulo", "exact", "speculative", "eagle2", "lantern"]
+GroupName = Literal["1:1", "1:2", "1:3", "shared", "auto"]
 PAIRS = frozenset({"mulo", "exact"})
 """Decoders whose drafter is a role of its own, on a device of its own."""
 
@@ -159,20 +160,27 @@ class DecoderOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Where it runs: nothing here changes a pixel, but `batch_invariant` (and the batch size when that is off)."""
+    """Where it runs: nothing here changes a pixel, but `batch_invariant` (and the batch size when that is off) and
+    more than one thread."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto takes GPUs when Ray sees any, else CPUs."""
     batch_size: int = 8
     """Prompts per micro-batch: the unit of work, retry and resume."""
     in_flight: int = 3
-    """Micro-batches in flight per group; 1 turns pipelining off."""
+    """Micro-batches in flight per target; 1 turns pipelining off."""
+    group: GroupName = "1:1"
+    """Drafters to targets of a group; shared: both in one process; auto measures, chooses and says why."""
     groups: int | None = None
     """Worker groups (None: what the cluster holds)."""
     min_groups: int = 1
     """Refuse to start below this many groups."""
     wait_for_gpus: float = 0.0
     """Seconds to wait for devices of a cluster that is still scaling up."""
+    span_nodes: bool = False
+    """A group that no node is large enough for may take GPUs of several."""
+    threads: int = 1
+    """Torch threads per role process on CPUs; part of the pixel hash where it is not 1."""
     batch_invariant: bool = _pixel_field(True)
     """Bytes do not depend on batch size, groups or retries."""
 
@@ -181,10 +189,16 @@ class RunOptions:
             ("batch-size", self.batch_size),
             ("in-flight", self.in_flight),
             ("min-groups", self.min_groups),
+            ("threads", self.threads),
         ):
             _require(value >= 1, option, value, "1 or more")
         _require(self.groups is None or self.groups >= 1, "groups", self.groups, "1 or more")
         _require(self.wait_for_gpus >= 0, "wait-for-gpus", self.wait_for_gpus, "0 or more seconds")
+
+    @property
+    def targets(self) -> int:
+        """Targets of one group."""
+        return {"1:2": 2, "1:3": 3}.get(self.group, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +238,8 @@ class JobConfig:
         }
         if not self.run.batch_invariant:
             fields["batch_size"] = self.run.batch_size
+        if self.run.threads != 1:  # sums may then be taken in another order
+            fields["threads"] = self.run.threads
         return fields
 
 

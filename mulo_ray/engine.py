@@ -4,6 +4,7 @@ Kept apart from the job so that another engine (stub roles, later a remote one) 
 torch only where a role is built; knows no Ray, no output and no prompt file.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -128,7 +129,10 @@ def _check_here(config: JobConfig, fingerprint: str, role: str, device: str) -> 
         )
     names = [role] if role != "text" else list(card.memory.conditioners) if card.memory else []
     for name in names:
-        refuse_what_cannot_fit(card, name, memory_load(config), device)
+        load = memory_load(config)
+        if name == "drafter":  # it serves the micro-batches of all targets of its group
+            load = dataclasses.replace(load, in_flight=load.in_flight * config.run.targets)
+        refuse_what_cannot_fit(card, name, load, device)
 
 
 def _spec(config: JobConfig, device: str) -> "RoleSpec":

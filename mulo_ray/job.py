@@ -23,12 +23,11 @@ from mulo_ray.resolve import resolve
 from mulo_ray.seeding import image_seed
 from mulo_ray.storage import Lease, Ledger, Plan, Store, claim_run, object_name, plan
 from mulo_ray.types import LedgerRow, Prompt, Report
-from mulo_ray.workers.placement import preflight
+from mulo_ray.work import make_images
 from mulo_ray.workers.progress import Progress
 from mulo_ray.workers.recorder import Recorder
-from mulo_ray.workers.roles import Item, Roles
-from mulo_ray.workers.session import in_ray_job, live_nodes, request_groups, session
-from mulo_ray.workers.timeline import Timeline
+from mulo_ray.workers.roles import Item
+from mulo_ray.workers.session import in_ray_job, session
 
 MAX_FAILURES_SHOWN = 100
 HOPELESS_ROWS = 32
@@ -83,7 +82,7 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
         with session(verbose=config.output.verbose), _stoppable():
             try:
                 with Recorder(append=ledger.append, check=lease.check, progress=progress) as recorder:
-                    for some in _work(config, engine, store, blocks, report):
+                    for some in make_images(config, engine, PutImage(store), blocks, report, _say):
                         recorder.add(some)
                         session_made += some
                         _refuse_hopeless(session_made)
@@ -106,36 +105,6 @@ class PutImage:
         name = object_name(key, sample)
         self._store.put(name, data)
         return self._store.uri_of(name)
-
-
-def _work(config: JobConfig, engine: Engine, store: Store, blocks: Blocks, report: Report) -> Iterator[list[LedgerRow]]:
-    """Preflight and the stage, in a Ray that is up; leaves in `report` what the devices did."""
-    from mulo_ray.workers.stage import run_stage
-
-    roles: Roles = engine.roles(config)
-    placement = preflight(
-        config.run,
-        roles=roles.per_group,
-        role_bytes=engine.role_bytes(config),
-        nodes=live_nodes,
-        say=_say,
-        request=request_groups,
-        text_bytes=engine.text_bytes(config),
-    )
-    _say(placement.sentence)
-    for line in engine.memory_plan(config, placement.shape.device):
-        _say(line)
-    timeline, in_flight = Timeline(), config.run.in_flight
-    try:
-        yield from run_stage(blocks, roles, placement, PutImage(store), in_flight=in_flight, timeline=timeline)
-    finally:
-        report.phases = timeline.phases() | {
-            "batch_size": config.run.batch_size,
-            "group": placement.shape.name,
-            "groups": placement.groups,
-            "in_flight": in_flight,
-        }
-        report.timeline = timeline.lanes()
 
 
 def cut_blocks(config: JobConfig, pairs: Sequence[Pair], todo: Plan) -> Blocks:

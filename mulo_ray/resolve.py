@@ -60,6 +60,10 @@ def resolve(config: JobConfig, card: FamilyCard) -> JobConfig:
     Raises UsageError naming the option, its value and what is allowed.
     """
     decoder = config.decoding.decoder
+    if decoder not in PAIRS and config.run.group not in ("1:1", "auto"):
+        raise UsageError(
+            f"--group {config.run.group} needs a drafter of its own, which --decoder {decoder} has not; leave it out"
+        )
     drafter_px, target_px = _sides(config, card)
     for name in DECODER_FIELDS:
         if getattr(config.decoding, name) is not None and name not in USED_BY[decoder]:

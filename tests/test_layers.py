@@ -33,7 +33,8 @@ ROOMS: dict[str, set[str]] = {
     "engine": {"models", "workers"},
     "single": {"decoding", "workers", "engine", "resolve"},
     "benchmark": {"decoding", "workers", "engine", "resolve", "prompts"},
-    "job": {"decoding", "models", "prompts", "storage", "workers", "evaluation", "resolve", "engine"},
+    "work": {"workers", "engine"},
+    "job": {"work", "decoding", "models", "prompts", "storage", "workers", "evaluation", "resolve", "engine"},
     "__main__": {"cli", "single"},
     "__init__": set(),
 }

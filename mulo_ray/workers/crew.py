@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import ray
 
 from mulo_ray.workers.drafter import DrafterActor
-from mulo_ray.workers.placement import GroupShape
 from mulo_ray.workers.role_clock import Lap
 from mulo_ray.workers.roles import Payload, Roles
+from mulo_ray.workers.shapes import GroupShape
 from mulo_ray.workers.shared import SharedActor
 from mulo_ray.workers.target import Made, TargetActor
 
@@ -89,12 +89,12 @@ class SplitCrew:
             begun = [target.begin.remote(*request)]
             if drafter is not None:
                 begun.append(drafter.begin.remote(*request))
-            for ref in begun:
-                await self._wait(ref)
             committed, finished = None, False
             while not finished:
                 draft = None if drafter is None else drafter.draft.remote(slot, committed)
                 committed, finished_ref = target.advance.options(num_returns=2).remote(slot, draft)
+                while begun:  # calls of one actor run in order: the first round is under way behind them
+                    await self._wait(begun.pop(0))
                 finished = await self._wait(finished_ref)
             drafting = None if drafter is None else drafter.finish.remote(slot)
             made: Made = await self._wait(target.finish.remote(slot, batch.prompts, drafting))

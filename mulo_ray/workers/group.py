@@ -16,12 +16,13 @@ import pyarrow as pa
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from mulo_ray.errors import PromptError, RunError
+from mulo_ray.errors import PlacementError, PromptError, RunError
 from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
 from mulo_ray.workers.blocks import outcomes_table, read_block, read_conditions
 from mulo_ray.workers.crew import MicroBatch, build_crew
-from mulo_ray.workers.placement import GroupShape, place_child
+from mulo_ray.workers.reservation import reserve
 from mulo_ray.workers.roles import Conditioned, Item, Outcome, Roles
+from mulo_ray.workers.shapes import GroupShape
 from mulo_ray.workers.turns import Turns
 
 ROUND_TIMEOUT_S = 1800.0
@@ -36,15 +37,20 @@ class Group:
     """
 
     def __init__(
-        self, roles: Roles, shape: GroupShape, attempts: Any, in_flight: int, round_timeout_s: float = ROUND_TIMEOUT_S
+        self,
+        roles: Roles,
+        shape: GroupShape,
+        attempts: Any,
+        in_flight: int,
+        round_timeout_s: float = ROUND_TIMEOUT_S,
+        start_s: float = 900.0,
     ) -> None:
         self._attempts = attempts
         self._turns = Turns(in_flight * shape.targets)
         self._timeout_s = round_timeout_s
         try:
-            self._crew = build_crew(
-                roles, shape, [place_child(shape, role) for role in range(shape.roles)], self._value
-            )
+            self._reservation = reserve(shape, start_s)
+            self._crew = build_crew(roles, shape, self._reservation.places(), self._value)
         except RayTaskError as error:
             ray.get(attempts.report_fatal.remote(*_described(error)))
             raise
@@ -54,6 +60,14 @@ class Group:
             )
             ray.get(attempts.report_fatal.remote("WorkerLostError", sentence))
             raise
+        except PlacementError as error:
+            ray.get(attempts.report_fatal.remote("PlacementError", str(error)))
+            raise
+
+    def __del__(self) -> None:
+        """Ray Data drops its groups when a dataset ends well."""
+        if hasattr(self, "_reservation"):
+            self._reservation.release()
 
     async def __call__(self, batch: pa.Table) -> pa.Table:
         block, items = read_block(batch)

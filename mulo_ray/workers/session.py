@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mulo_ray.errors import RunError
-from mulo_ray.workers.placement import GroupShape, Node
 from mulo_ray.workers.ray_folder import RayFolder
+from mulo_ray.workers.shapes import GroupShape, Node
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Drafts and finished files are all that a local store ever holds."""
@@ -107,9 +107,10 @@ def request_groups(shape: GroupShape, groups: int) -> None:
     """Tell the cluster's autoscaler, if there is one, what the waiting run needs."""
     from ray.autoscaler.sdk import request_resources
 
-    bundle: dict[str, Any] = {"GPU": int(shape.num_gpus)} if shape.num_gpus else {"CPU": shape.num_cpus}
+    whole: dict[str, Any] = {"GPU": int(shape.num_gpus)} if shape.num_gpus else {"CPU": shape.num_cpus}
+    bundles = [{"GPU": 1}] * shape.processes if shape.spread else [whole]
     text = [{"GPU": 1}] if shape.text_gpus else []
-    request_resources(bundles=[bundle] * groups + text)
+    request_resources(bundles=bundles * groups + text)
 
 
 def _importable() -> str:

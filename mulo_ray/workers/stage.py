@@ -22,7 +22,8 @@ from mulo_ray.workers.attempts import Attempts
 from mulo_ray.workers.blocks import Stored, block_table, read_rows
 from mulo_ray.workers.conditioner import TextStage
 from mulo_ray.workers.group import ROUND_TIMEOUT_S, Group
-from mulo_ray.workers.placement import CPUS_PER_WRITER, Placement
+from mulo_ray.workers.placement import CPUS_PER_SPREAD_GROUP, CPUS_PER_WRITER, Placement
+from mulo_ray.workers.reservation import remove_all
 from mulo_ray.workers.roles import Item, Roles
 from mulo_ray.workers.timeline import Timeline
 from mulo_ray.workers.writer import Put, Writer
@@ -71,6 +72,8 @@ def run_stage(
         # A pool of a dataset that ended early keeps its devices until its reference cycle is collected.
         dataset = None
         gc.collect()
+        if placement.shape.spread:
+            remove_all()
     if wanted:
         key, sample = min(wanted)
         raise RunError(
@@ -122,8 +125,8 @@ def _dataset(
             Group,
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=shape.num_cpus,
-            num_gpus=shape.num_gpus or None,
+            num_cpus=CPUS_PER_SPREAD_GROUP if shape.spread else shape.num_cpus,
+            num_gpus=None if shape.spread else shape.num_gpus or None,
             compute=ray.data.ActorPoolStrategy(
                 min_size=placement.groups,
                 max_size=placement.max_groups,
@@ -135,6 +138,7 @@ def _dataset(
                 "attempts": attempts,
                 "in_flight": in_flight,
                 "round_timeout_s": limits.round_s,
+                "start_s": limits.start_s,
             },
         ).map_batches(
             Writer,

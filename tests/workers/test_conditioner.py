@@ -11,8 +11,9 @@ from mulo_ray.errors import CheckpointError
 from mulo_ray.seeding import image_seed
 from mulo_ray.types import LedgerRow
 from mulo_ray.workers.blocks import block_table, read_block, read_conditions, with_conditions
-from mulo_ray.workers.placement import CPUS_PER_ROLE, GroupShape, Placement
+from mulo_ray.workers.placement import Placement
 from mulo_ray.workers.roles import Conditioned, Item, Roles
+from mulo_ray.workers.shapes import CPUS_PER_ROLE, GroupShape
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

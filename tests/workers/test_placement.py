@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from mulo_ray.config import RunOptions
+from mulo_ray.config import GroupName, RunOptions
 from mulo_ray.errors import PlacementError
-from mulo_ray.workers.placement import Node, Placement, preflight
+from mulo_ray.workers.placement import Placement, preflight
+from mulo_ray.workers.shapes import Node
 
 GIB = 2**30
 LAPTOP: Node = {"CPU": 2.0, "memory": 12.0 * GIB}
@@ -128,3 +129,40 @@ def test_a_text_stage_on_a_cpu_grows_into_what_the_groups_leave_only() -> None:
     assert place_text(RunOptions(groups=4), [{"CPU": 10.0, "memory": 64.0 * GIB}]).max_text == 2
     assert place_text(RunOptions(groups=4), [{"CPU": 16.0, "memory": 22.0 * GIB}]).max_text == 3
     assert place_text(RunOptions(groups=3), [{"CPU": 8.0, "GPU": 8.0}]).max_text == 3
+
+
+@pytest.mark.parametrize(
+    ("group", "gpus", "groups", "num_gpus"),
+    [("1:2", [8.0], 2, 3), ("1:3", [8.0, 4.0], 3, 4), ("shared", [2.0, 1.0], 3, 1)],
+)
+def test_a_group_has_a_device_per_process(group: GroupName, gpus: list[float], groups: int, num_gpus: int) -> None:
+    placement = place(RunOptions(group=group), [{"CPU": 8.0, "GPU": gpu} for gpu in gpus])
+    assert (placement.groups, placement.shape.num_gpus, placement.shape.name) == (groups, num_gpus, group)
+
+
+def test_a_large_group_is_refused_or_spans_nodes() -> None:
+    nodes: list[Node] = [{"CPU": 8.0, "GPU": 2.0}] * 3
+    with pytest.raises(
+        PlacementError, match=r"1 drafter, 3 targets each\) need 4 GPUs, 4 of them on one node.*--span-nodes"
+    ):
+        place(RunOptions(group="1:3"), nodes)
+    placement = place(RunOptions(group="1:3", span_nodes=True), nodes)
+    assert (placement.shape.spread, placement.groups, placement.max_groups) == (True, 1, 1)
+    assert placement.sentence == "1 group of 4 roles, each on 4 GPU across nodes"
+    assert place(RunOptions(span_nodes=True), [{"CPU": 8.0, "GPU": 1.0}] * 2).shape.spread
+    assert not place(RunOptions(group="1:2", span_nodes=True), [{"CPU": 8.0, "GPU": 3.0}]).shape.spread
+    with pytest.raises(PlacementError, match=r"need 4 GPUs; the cluster has 2"):
+        place(RunOptions(group="1:3", span_nodes=True), nodes[:1])
+
+
+def test_processes_and_threads_fill_the_cores() -> None:
+    assert place(RunOptions(group="shared"), [LAPTOP]).groups == 2
+    assert place(RunOptions(group="shared", threads=2), [LAPTOP]).groups == 1
+    assert place(RunOptions(group="1:3"), [{"CPU": 8.0, "memory": 64.0 * GIB}]).groups == 2
+
+
+def test_groups_may_join_while_a_cluster_grows() -> None:
+    nodes: list[Node] = [{"CPU": 8.0, "GPU": 2.0}]
+    assert place(RunOptions(wait_for_gpus=1), nodes).max_groups > 100
+    assert place(RunOptions(wait_for_gpus=1, groups=1), nodes).max_groups == 1
+    assert place(RunOptions(), nodes).max_groups == 1

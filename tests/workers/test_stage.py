@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import functools
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,8 +16,9 @@ from mulo_ray.errors import CheckpointError, WorkerLostError
 from mulo_ray.seeding import image_seed
 from mulo_ray.types import LedgerRow
 from mulo_ray.workers.blocks import block_table
-from mulo_ray.workers.placement import CPUS_PER_ROLE, GroupShape, Placement
+from mulo_ray.workers.placement import Placement
 from mulo_ray.workers.roles import Item, Roles
+from mulo_ray.workers.shapes import CPUS_PER_ROLE, GroupShape
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -166,23 +168,52 @@ def test_drafter_and_target_work_at_the_same_time(tmp_path: Path) -> None:
     assert [p.drop(["stats", "timing"]) for p in outcomes[0]] == [p.drop(["stats", "timing"]) for p in outcomes[1]]
 
 
-def decode(roles: Roles, in_flight: int, blocks: Sequence[Sequence[Item]]) -> tuple[list[pa.Table], float]:
+@pytest.mark.timeout(240)
+def test_bytes_do_not_depend_on_the_shape_of_the_group() -> None:
+    """One drafter feeds three targets, or both roles share a process: the same pictures, bad rows included."""
+    blocks = [items_of(["a", "refuse", "b"]), items_of(["c", "boom", "d", "e"])] + [items_of(["x", "y"])] * 4
+    pair, three, shared = (
+        decode(
+            PAIR, 2, blocks, GroupShape(device="cpu", roles=roles, targets=targets, shared=one, num_cpus=0, num_gpus=0)
+        )
+        for roles, targets, one in ((2, 1, False), (4, 3, False), (2, 1, True))
+    )
+    told = [[part.drop(["stats", "timing"]).to_pylist() for part in parts] for parts, _ in (pair, three, shared)]
+    assert told[0] == told[1] == told[2]
+    lanes = [
+        {
+            lane["role"]
+            for part in parts
+            for text in part.column("timing").to_pylist()
+            if text
+            for lane in json.loads(text)["lanes"]
+        }
+        for parts, _ in (pair, three, shared)
+    ]
+    assert lanes == [{"drafter", "target"}, {"drafter", "target 1", "target 2", "target 3"}, {"both roles"}]
+    counts = [json.loads(parts[2].to_pylist()[0]["stats"]) for parts, _ in (pair, three, shared)]
+    assert [count["forwards_drafter"] for count in counts] == [stub_roles.ROUNDS] * 3
+
+
+def decode(
+    roles: Roles, in_flight: int, blocks: Sequence[Sequence[Item]], shape: GroupShape | None = None
+) -> tuple[list[pa.Table], float]:
     """The outcomes of `blocks` in one group without Ray Data around it, and the wall time, its start left out."""
     import ray
 
     from mulo_ray.workers.attempts import Attempts
 
     attempts = ray.remote(Attempts).options(num_cpus=0).remote()
-    probe = ray.remote(_Probe).options(num_cpus=0).remote(roles, attempts, in_flight)
+    probe = ray.remote(_Probe).options(num_cpus=0).remote(roles, attempts, in_flight, shape)
     answer: tuple[list[pa.Table], float] = ray.get(probe.decode.remote(blocks))
     return answer
 
 
 class _Probe:
-    def __init__(self, roles: Roles, attempts: object, in_flight: int) -> None:
+    def __init__(self, roles: Roles, attempts: object, in_flight: int, shape: GroupShape | None) -> None:
         from mulo_ray.workers.group import Group
 
-        shape = GroupShape(device="cpu", roles=roles.per_group, num_cpus=0, num_gpus=0)
+        shape = shape or GroupShape(device="cpu", roles=roles.per_group, num_cpus=0, num_gpus=0)
         self.group = Group(roles, shape, attempts, in_flight)
 
     async def decode(self, blocks: Sequence[Sequence[Item]]) -> tuple[list[pa.Table], float]:
