@@ -27,6 +27,10 @@ class Slot:
     row: int = 0  # first grid row of the next block
     seconds: dict[str, float] = field(default_factory=dict)
     counts: dict[str, Tensor] = field(default_factory=dict)
+    rejected_BN: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rejected_BN = torch.zeros_like(self.canvas.filled_BN)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -42,6 +46,13 @@ class Slot:
     def stats(self, role: str) -> list[ImageStats]:
         """What it cost so far, per image."""
         return image_stats(self.canvas, self.seconds, self.counts, role=role)
+
+    def generation(self) -> Generation:
+        """What a finished target that works on drafts hands over."""
+        grid_BHW = self.canvas.grid_BHW()
+        return Generation(
+            tokens_BHW=grid_BHW, stats=self.stats("target"), rejected_BHW=self.rejected_BN.view_as(grid_BHW)
+        )
 
 
 class CycleTarget:
@@ -70,8 +81,7 @@ class CycleTarget:
 
     def finish(self, slot: int) -> Generation:
         """See interfaces.Target."""
-        state = self._slots.pop(slot)
-        return Generation(tokens_BHW=state.canvas.grid_BHW(), stats=state.stats("target"))
+        return self._slots.pop(slot).generation()
 
     def _decide(self, state: Slot) -> None:
         """Turn the block's candidates, already on the canvas, into its final tokens."""

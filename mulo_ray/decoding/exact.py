@@ -44,7 +44,11 @@ class ExactTarget(CycleTarget):
             before_B = canvas.forwards_B.clone()
             right_B = torch.zeros_like(final_B)
             while bool((final_B < end).any()):
-                right_B += confirm(canvas, final_B, end, window, renew=self._options.renew)
+                start_B = final_B.clone()
+                run_B = confirm(canvas, final_B, end, window, renew=self._options.renew)
+                wrong_B = final_B > start_B + run_B  # a window without a wrong guess ends at its run
+                state.rejected_BN[wrong_B, (start_B + run_B)[wrong_B]] = True
+                right_B += run_B
             state.count("accepted", right_B)
             state.count("rejected", end - first - right_B)
             state.count("resampled", end - first - right_B)

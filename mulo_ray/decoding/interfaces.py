@@ -100,10 +100,14 @@ class Resampler(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Generation:
-    """The finished target tokens of one micro-batch, in the order of its request."""
+    """The finished target tokens of one micro-batch, in the order of its request.
+
+    `rejected_BHW` (bool): cells at which a draft was refused; None where nothing was drafted.
+    """
 
     tokens_BHW: Tensor
     stats: list[ImageStats] = field(default_factory=list)
+    rejected_BHW: Tensor | None = None
 
 
 class Drafter(Protocol):

@@ -89,6 +89,7 @@ class MuloTarget(CycleTarget):
             options.neighbours_VK,
             options.tau,
         )
+        state.rejected_BN[rows_M, cells_M] = ~kept_M
         kept_BHW = kept_M.view(canvas.batch, self._rows, self._scale.side)
         redraw = REDRAW_RULES[options.redraw](~kept_BHW, options.radius, options.window)
         state.count("accepted", kept_BHW.flatten(1).sum(1))

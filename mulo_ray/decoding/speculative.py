@@ -63,7 +63,7 @@ class SpeculativeTarget:
         state, drafter = self._slots.pop(slot)
         state.count("forwards_drafter", drafter.forwards_B)
         state.count("query_positions", drafter.queries_B)
-        return Generation(tokens_BHW=state.canvas.grid_BHW(), stats=state.stats("target"))
+        return state.generation()
 
     def _draft(self, drafter: Canvas, rows_A: Tensor, next_A: Tensor, lengths_A: Tensor) -> Tensor:
         """Draw each image's chain; the log-probabilities (A, K, V) it was drawn from."""
@@ -117,6 +117,7 @@ class SpeculativeTarget:
         state.count("cycles", drafted_B.index_fill(0, rows_A, 1))
         state.count("accepted", drafted_B.index_copy(0, rows_A, run_A))
         state.count("rejected", drafted_B.index_copy(0, rows_A, (~whole_A).long()))
+        state.rejected_BN[rows_A[~whole_A], cells_A[~whole_A]] = True
         return run_A + 1
 
     def _noise(self, canvas: Canvas, rows_M: Tensor, cells_M: Tensor, attempt: int) -> Tensor:

@@ -71,9 +71,9 @@ class TreeTarget:
         return None
 
     def finish(self, slot: int) -> Generation:
-        """See interfaces.Target. A cell counts as accepted when a node of a tree held its token."""
-        state = self._slots.pop(slot)
-        return Generation(tokens_BHW=state.canvas.grid_BHW(), stats=state.stats("target"))
+        """See interfaces.Target. A cell counts as accepted when a node of a tree held its token, as rejected when a
+        walk left its tree there."""
+        return self._slots.pop(slot).generation()
 
     def _first_cell(self, canvas: Canvas) -> _Learnt:
         rows = torch.arange(canvas.batch, device=canvas.seeds_B.device)
@@ -106,6 +106,8 @@ class TreeTarget:
             relaxation=self._relaxation,
         )
         canvas.place(rows_A[walks.images_M], walks.cells_M, walks.tokens_M)
+        left_A = walks.gained_A > walks.accepted_A
+        state.rejected_BN[rows_A[left_A], (next_A + walks.accepted_A)[left_A]] = True
         next_B[rows_A] += walks.gained_A
         for name, values_A in (("cycles", torch.ones_like(rows_A)), ("accepted", walks.accepted_A)):
             state.count(name, torch.zeros_like(next_B).index_copy_(0, rows_A, values_A))

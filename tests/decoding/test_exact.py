@@ -86,6 +86,7 @@ def test_a_perfect_draft_takes_one_forward_a_window_and_rows_differ():
     # eight windows; two windows, five cells and a replaced one, then 42 replaced; a replaced one, then two at a time
     assert [image.forwards_target for image in got.stats] == [1 + 8, 1 + 2 + 1 + 42, 1 + 1 + 32]
     assert [image.accepted for image in got.stats] == [64, 21, 32]
+    assert torch.equal(got.rejected_BHW.flatten(1), draft != truth)
     for i in range(3):
         alone = exact(pair, GUIDED, window=8, renew=False, resampler=Scripted(draft[i : i + 1].view(1, 8, 8)))
         single = generate(alone, pair.drafter(GUIDED), request(1, seed=5, first=i))

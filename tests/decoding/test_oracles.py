@@ -38,6 +38,7 @@ def test_tau_above_one_with_raster_redraw_is_plain_decoding(rows, batch, samplin
     got = generate(pair.target(sampling, rows=rows, tau=1.01, redraw="raster"), pair.drafter(sampling, rows=rows), req)
     assert torch.equal(got.tokens_BHW, plain_tokens(sampling, batch, batch))
     assert all(image.accepted == 0 and image.rejected == 64 for image in got.stats)
+    assert bool(got.rejected_BHW.all())
 
 
 @pytest.mark.parametrize("sampling", [Sampling(guidance=2.0), Sampling(guidance=2.0, temperature=0.0)])

@@ -49,7 +49,8 @@ def test_tokens_are_those_of_plain_decoding(sampling, options):
     got = generate(trees(pair, sampling, options), None, req)
     assert torch.equal(got.tokens_BHW, plain_tokens(sampling, 5, 2))
     assert sum(image.accepted for image in got.stats) > 0, "some nodes were right"
-    for image in got.stats:
+    for image, left_HW in zip(got.stats, got.rejected_BHW, strict=True):
+        assert image.accepted + int(left_HW.sum()) == 63, "every cell after the first was in a tree, or ended a walk"
         assert image.forwards_target == 1 + image.cycles
         assert 63 - image.accepted <= image.cycles <= 65 - image.accepted, "oracle 7; a near tie costs a forward"
 
