@@ -4,6 +4,7 @@ Workers that die are started again (three times) and go on from the last checkpo
 """
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,10 @@ from mulo_ray.training.stages import Share, Stage
 from mulo_ray.workers.session import session
 
 _FAILURES = 3
+_RAY_TRAIN = {
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # else what a worker prints is shown twice
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a minute, the default, is short on a busy machine
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,8 @@ def run_here(training: Training) -> int:
 
 def run_on_ray(training: Training, *, workers: int, gpu: bool) -> None:
     """Train on `workers` Ray Train workers. Raises RunError when they failed more often than they are restarted."""
+    for name, value in _RAY_TRAIN.items():
+        os.environ.setdefault(name, value)
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
