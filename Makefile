@@ -49,7 +49,7 @@ train-smoke: $(VENV)/.dev  ## Every stage of training from nothing on drawn shap
 compare: $(VENV)/.run  ## The job with ar, then mulo, side by side in a report [LIMIT=16 OUT=... ARGS=...]
 	$(PY) jobs/coco5k.py --decoder ar --limit $(LIMIT) --output "$(OUT)-ar" $(ARGS)
 	$(PY) jobs/coco5k.py --decoder mulo --limit $(LIMIT) --output "$(OUT)-mulo" $(ARGS)
-	$(PY) jobs/compare.py "$(OUT)-ar" "$(OUT)-mulo" --output "$(OUT)-compare"
+	$(PY) jobs/compare.py runs "$(OUT)-ar" "$(OUT)-mulo" --output "$(OUT)-compare"
 
 clean:  ## Remove the environment and the tools' caches (outputs stay)
 	rm -rf "$(VENV)" .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -33,6 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "engine": {"models", "workers"},
     "single": {"decoding", "workers", "engine", "resolve"},
     "benchmark": {"decoding", "workers", "engine", "resolve", "prompts"},
+    "bench": {"decoding", "models", "workers", "engine", "resolve", "prompts", "storage", "evaluation"},
     "work": {"workers", "engine"},
     "job": {"work", "decoding", "models", "prompts", "storage", "workers", "evaluation", "resolve", "engine"},
     "__main__": {"cli", "single"},
@@ -43,7 +44,7 @@ NOUN_ARROWS = {"types": set(), "errors": set(), "seeding": set(), "config": {"er
 # heavy library -> the only rooms that may import it; other libraries are free
 LIBRARIES: dict[str, set[str]] = {
     "ray": {"workers", "job", "training"},
-    "torch": {"decoding", "models", "training", "workers", "job", "single", "__main__", "evaluation/emoji"},
+    "torch": {"decoding", "models", "training", "workers", "job", "single", "bench", "__main__", "evaluation/emoji"},
     "safetensors": {"models", "training"},
     "transformers": {"models"},
     "fsspec": {"storage", "prompts", "models", "training"},

@@ -1,4 +1,4 @@
-"""`jobs/compare.py` on two outputs as a run leaves them: a real store and a real ledger."""
+"""`jobs/compare.py runs` on two outputs as a run leaves them: a real store and a real ledger."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def _output(folder: Path, config: dict[str, Any], seconds: float) -> Path:
 
 
 def _compare(*args: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "jobs/compare.py", *map(str, args)]
+    command = [sys.executable, "jobs/compare.py", "runs", *map(str, args)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
