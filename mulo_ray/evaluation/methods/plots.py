@@ -34,7 +34,7 @@ _MARKS = "osD^vPX*"
 QUALITIES: tuple[tuple[str, str], ...] = (
     ("judge_top5", "top-5 rate of the judge"),
     ("fd", "FD-EffLite0 (lower is better)"),
-    ("nll", "nats per token (relaxed rules can lower it)"),
+    ("nll", "nats per token"),
 )
 
 
