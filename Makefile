@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export RAY_AUTH_MODE = disabled
 
 .DEFAULT_GOAL := help
-.PHONY: help setup coco5k test test-slow check format bench compare clean train-smoke
+.PHONY: help setup coco5k test test-slow check format bench bench-ray compare clean train-smoke
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ format: $(VENV)/.dev  ## Rewrite the code in the project's format
 
 bench: $(VENV)/.run  ## Decoding speed: ar against mulo, batch invariance on and off [OUT=file.json]
 	$(PY) jobs/bench.py $(if $(filter command line,$(origin OUT)),--out "$(OUT)") $(ARGS)
+
+bench-ray: $(VENV)/.run  ## What Ray costs: stub roles, many groups, driver memory, the embedded family [OUT=file.json ARGS=...]
+	$(PY) jobs/bench_ray.py $(if $(filter command line,$(origin OUT)),--out "$(OUT)") $(ARGS)
 
 train-smoke: $(VENV)/.dev  ## Every stage of training from nothing on drawn shapes, under 5 minutes [OUT=...]
 	$(PY) jobs/train.py smoke --folder $(if $(filter command line,$(origin OUT)),"$(OUT)",out/train-smoke) $(ARGS)

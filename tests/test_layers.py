@@ -32,10 +32,13 @@ ROOMS: dict[str, set[str]] = {
     "cli": set(),
     "engine": {"models", "workers"},
     "single": {"decoding", "workers", "engine", "resolve"},
-    "benchmark": {"decoding", "workers", "engine", "resolve", "prompts"},
+    "benchmark": {"bench", "engine", "prompts"},
     "bench": {"decoding", "models", "workers", "engine", "resolve", "prompts", "storage", "evaluation"},
     "work": {"workers", "engine"},
     "job": {"work", "decoding", "models", "prompts", "storage", "workers", "evaluation", "resolve", "engine"},
+    "ray_benchmark": {
+        *("benchmark", "decoding", "engine", "job", "models", "prompts", "resolve", "storage", "work", "workers"),
+    },
     "__main__": {"cli", "single"},
     "__init__": set(),
 }
@@ -43,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
 NOUN_ARROWS = {"types": set(), "errors": set(), "seeding": set(), "config": {"errors"}}
 # heavy library -> the only rooms that may import it; other libraries are free
 LIBRARIES: dict[str, set[str]] = {
-    "ray": {"workers", "job", "training"},
+    "ray": {"workers", "job", "training", "ray_benchmark"},
     "torch": {"decoding", "models", "training", "workers", "job", "single", "bench", "__main__", "evaluation/emoji"},
     "safetensors": {"models", "training"},
     "transformers": {"models"},

@@ -53,9 +53,13 @@ class DrafterActor:
             return to_host(self._role.decoder.draft(slot, to_device(committed, self._device)))
 
     def finish(self, slot: int) -> Drafting:
-        """Free the slot."""
-        with self._clock.busy(slot):
-            costs = list(self._role.decoder.finish(slot))
+        """Free the slot, also when this fails."""
+        try:
+            with self._clock.busy(slot):
+                costs = list(self._role.decoder.finish(slot))
+        except Exception:
+            self.abandon(slot)
+            raise
         busy_s = self._clock.close(slot)
         for cost in costs:
             cost.seconds["drafter_busy"] = busy_s / len(costs)

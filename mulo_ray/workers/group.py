@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from mulo_ray.workers.crew import MicroBatch, build_crew
 from mulo_ray.workers.reservation import reserve
 from mulo_ray.workers.roles import Conditioned, Item, Outcome, Roles
 from mulo_ray.workers.shapes import GroupShape
-from mulo_ray.workers.turns import Turns
+from mulo_ray.workers.turns import Turn, Turns
 
 ROUND_TIMEOUT_S = 1800.0
 """A round that takes longer hangs. Generous: a round of plain decoding is a whole image, behind others in the queue."""
@@ -75,14 +76,13 @@ class Group:
         try:
             losses = await self._value(self._attempts.losses.remote(block))
             if losses < BLOCK_LOSSES_BEFORE_SINGLE_ROWS:
-                async with self._turns.together() as slot:
-                    await self._value(self._attempts.begin_block.remote(block))
-                    outcomes = await self._decode_rows(slot, items, conditions)
+                await self._value(self._attempts.begin_block.remote(block))
+                outcomes = await self._decode_rows(self._turns.together, items, conditions)
             else:
-                async with self._turns.alone() as slot:
+                async with self._turns.alone() as turn:
                     await self._value(self._attempts.begin_block.remote(block))
                     outcomes = [
-                        await self._decode_suspect(slot, item, conditions and [conditions[index]], losses)
+                        await self._decode_suspect(turn, item, conditions and [conditions[index]], losses)
                         for index, item in enumerate(items)
                     ]
             await self._value(self._attempts.end_block.remote(block))
@@ -95,19 +95,25 @@ class Group:
         return outcomes_table(items, outcomes)
 
     async def _decode_suspect(
-        self, slot: int, item: Item, conditions: Sequence[Conditioned] | None, losses: int
+        self, turn: Turn, item: Item, conditions: Sequence[Conditioned] | None, losses: int
     ) -> Outcome:
         """One row of a block that keeps killing its workers: alone, so that its guilt is certain, and never twice."""
         if not await self._value(self._attempts.begin_row.remote(item.key, item.sample)):
             return Outcome(error=f"this row ended its worker process alone, after its block was lost {losses} times")
-        [outcome] = await self._decode_rows(slot, [item], conditions)
+        [outcome] = await self._decode_rows(lambda: nullcontext(turn), [item], conditions)
         await self._value(self._attempts.end_row.remote(item.key, item.sample))
         return outcome
 
     async def _decode_rows(
-        self, slot: int, items: Sequence[Item], conditions: Sequence[Conditioned] | None
+        self,
+        take_turn: Callable[[], AbstractAsyncContextManager[Turn]],
+        items: Sequence[Item],
+        conditions: Sequence[Conditioned] | None,
     ) -> list[Outcome]:
-        """The outcomes of `items`, in their order; when they cannot be decoded together, one by one."""
+        """The outcomes of `items`, in their order; when they cannot be decoded together, one by one.
+
+        Prompts are read before there is a turn: the role that reads them may be busy for as long as one takes.
+        """
         if conditions is None:
             checked = await self._crew.prompts_used([item.text for item in items])
             outcomes = [Outcome(prompt_used=used, error=error) for used, error in checked]
@@ -118,15 +124,14 @@ class Group:
         while trials:
             trial = trials.pop(0)
             try:
-                decoded = await self._crew.decode(
-                    slot,
-                    MicroBatch(
-                        texts=[outcomes[index].prompt_used for index in trial],
-                        seeds=[items[index].seed for index in trial],
-                        prompts=[items[index].text for index in trial],
-                        payloads=None if conditions is None else [conditions[index].payload for index in trial],
-                    ),
+                micro_batch = MicroBatch(
+                    texts=[outcomes[index].prompt_used for index in trial],
+                    seeds=[items[index].seed for index in trial],
+                    prompts=[items[index].text for index in trial],
+                    payloads=None if conditions is None else [conditions[index].payload for index in trial],
                 )
+                async with take_turn() as turn:
+                    decoded = await self._crew.decode(turn, micro_batch)
             except RayTaskError as error:
                 kind, sentence = _described(error)
                 if isinstance(error.cause, RunError):

@@ -23,8 +23,11 @@ def in_ray_job() -> bool:
 
 
 @contextmanager
-def session(*, verbose: bool = False) -> Iterator[None]:
-    """Ray for the body: one that is connected already (and is left alone), that of RAY_ADDRESS, or a local one."""
+def session(*, verbose: bool = False, logical_gpus: int | None = None) -> Iterator[None]:
+    """Ray for the body: one that is connected already (and is left alone), that of RAY_ADDRESS, or a local one.
+
+    `logical_gpus` is how many a local one counts, whatever the machine has: for measurements without models.
+    """
     quiet = logging.INFO if verbose else logging.ERROR
     logging.getLogger("ray").setLevel(quiet)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -54,7 +57,7 @@ def session(*, verbose: bool = False) -> Iterator[None]:
     # Ray's own default makes workers the least of all processes, which starves them on a busy machine.
     niceness = os.environ.get("RAY_worker_niceness", "0")
     with _environment(RAY_AUTH_MODE="disabled", PYTHONPATH=_importable(), RAY_worker_niceness=niceness):
-        folder = _start_local(quiet, verbose)
+        folder = _start_local(quiet, verbose, logical_gpus)
         try:
             yield
         finally:
@@ -62,7 +65,7 @@ def session(*, verbose: bool = False) -> Iterator[None]:
             folder.remove()
 
 
-def _start_local(logging_level: int, log_to_driver: bool) -> RayFolder:
+def _start_local(logging_level: int, log_to_driver: bool, num_gpus: int | None) -> RayFolder:
     """A Ray of our own, and its folder. A start that fails is cleaned up and tried once more; RunError after that."""
     import ray
 
@@ -71,6 +74,7 @@ def _start_local(logging_level: int, log_to_driver: bool) -> RayFolder:
         try:
             ray.init(
                 address="local",
+                num_gpus=num_gpus,
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 logging_level=logging_level,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mulo_ray.workers.drafter import DrafterActor
+from mulo_ray.workers.drafter import DrafterActor, Drafting
 from mulo_ray.workers.roles import DrafterRole, Payload, TargetRole
 from mulo_ray.workers.target import Made, TargetActor
 
@@ -41,7 +41,7 @@ class SharedActor:
         seeds: Sequence[int],
         payloads: Sequence[Payload] | None,
         prompts: Sequence[str],
-    ) -> Made:
+    ) -> tuple[Made, Drafting]:
         """One micro-batch from texts to files."""
         target, drafter = self._target, self._drafter
         try:
@@ -51,7 +51,7 @@ class SharedActor:
             finished = False
             while not finished:
                 committed, finished = target.advance(slot, drafter.draft(slot, committed))
-            return target.finish(slot, prompts, drafter.finish(slot))
+            return target.finish(slot, prompts), drafter.finish(slot)
         except Exception:
             target.abandon(slot)
             drafter.abandon(slot)

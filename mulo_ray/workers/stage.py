@@ -28,6 +28,9 @@ from mulo_ray.workers.roles import Item, Roles
 from mulo_ray.workers.timeline import Timeline
 from mulo_ray.workers.writer import Put, Writer
 
+READ_AHEAD = 2
+"""Micro-batches that a group is handed per turn it has: their prompts are read by a busy role, so they come early."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLimits:
@@ -130,7 +133,7 @@ def _dataset(
             compute=ray.data.ActorPoolStrategy(
                 min_size=placement.groups,
                 max_size=placement.max_groups,
-                max_concurrent_calls_per_actor=in_flight * shape.targets,
+                max_concurrent_calls_per_actor=READ_AHEAD * in_flight * shape.targets,
             ),
             fn_constructor_kwargs={
                 "roles": roles,

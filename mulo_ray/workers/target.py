@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mulo_ray.decoding.stats import ImageStats
 from mulo_ray.errors import PromptError
-from mulo_ray.workers.drafter import Drafting, device_name, to_device, to_host
+from mulo_ray.workers.drafter import device_name, to_device, to_host
 from mulo_ray.workers.role_clock import Lap, RoleClock
 from mulo_ray.workers.roles import Payload, TargetRole
 from mulo_ray.workers.threads import limit_threads
@@ -21,11 +22,10 @@ from mulo_ray.workers.threads import limit_threads
 class Made:
     """A finished micro-batch: (PNG, costs) of each image in the order of `begin`, and what it took in seconds."""
 
-    images: list[tuple[bytes, dict[str, Any]]]
+    images: list[tuple[bytes, ImageStats]]
     busy_s: float  # decoding on the target, rendering left out
     render_s: float
     laps: list[Lap]
-    drafting: Drafting | None
 
 
 class TargetActor:
@@ -68,25 +68,22 @@ class TargetActor:
             committed = to_host(self._role.decoder.advance(slot, to_device(draft, self._device)))
         return committed, committed is None
 
-    def finish(self, slot: int, prompts: Sequence[str], drafting: Drafting | None) -> Made:
-        """Free the slot and make files of its tokens.
-
-        `prompts` are the users' own words, `drafting` is what the drafter's `finish` said.
-        """
-        with self._clock.busy(slot):
-            generation = self._role.decoder.finish(slot)
-        busy_s = self._clock.close(slot)
-        with self._clock.busy(slot):
-            pngs = self._role.render(generation.tokens_BHW, prompts)
-        render_s = self._clock.close(slot)
-        images = []
-        for index, (png, cost) in enumerate(zip(pngs, generation.stats, strict=True)):
-            if drafting is not None:
-                cost.add(drafting.costs[index])
-            cost.seconds["target_busy"] = busy_s / len(pngs)
-            cost.seconds["render"] = render_s / len(pngs)
-            images.append((png, cost.as_dict()))
-        return Made(images=images, busy_s=busy_s, render_s=render_s, laps=self._clock.laps(), drafting=drafting)
+    def finish(self, slot: int, prompts: Sequence[str]) -> Made:
+        """Free the slot, also when this fails, and make files of its tokens; `prompts` are the users' own words."""
+        try:
+            with self._clock.busy(slot):
+                generation = self._role.decoder.finish(slot)
+            busy_s = self._clock.close(slot)
+            with self._clock.busy(slot):
+                pngs = self._role.render(generation.tokens_BHW, prompts)
+            render_s = self._clock.close(slot)
+        except Exception:
+            self.abandon(slot)
+            raise
+        for cost in generation.stats:
+            cost.seconds |= {"target_busy": busy_s / len(pngs), "render": render_s / len(pngs)}
+        images = list(zip(pngs, generation.stats, strict=True))
+        return Made(images=images, busy_s=busy_s, render_s=render_s, laps=self._clock.laps())
 
     def abandon(self, slot: int) -> None:
         """Free a slot whose micro-batch failed half-way; whatever its decoder says to that no longer matters."""

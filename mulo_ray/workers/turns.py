@@ -1,8 +1,22 @@
 """Who may decode now: up to `in_flight` micro-batches together, or one alone. Knows no Ray and no model."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+
+
+class Turn:
+    """Leave to work, and a slot to do it in. The slot may go back before the work is over."""
+
+    def __init__(self, slot: int, give_back: Callable[[int], Awaitable[None]] | None = None) -> None:
+        self.slot = slot
+        self._give_back = give_back
+
+    async def free(self) -> None:
+        """The slot may be handed out again; a second call does nothing, nor does one of a turn alone."""
+        if self._give_back is not None:
+            give_back, self._give_back = self._give_back, None
+            await give_back(self.slot)
 
 
 class Turns:
@@ -16,21 +30,21 @@ class Turns:
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def together(self) -> AsyncIterator[int]:
+    async def together(self) -> AsyncIterator[Turn]:
         async with self._changed:
             await self._changed.wait_for(lambda: self._slots and not self._want_alone and not self._alone)
-            slot = self._slots.pop()
+            turn = Turn(self._slots.pop(), self._take_back)
             self._working += 1
         try:
-            yield slot
+            yield turn
         finally:
+            await turn.free()
             async with self._changed:
-                self._slots.append(slot)
                 self._working -= 1
                 self._changed.notify_all()
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[int]:
+    async def alone(self) -> AsyncIterator[Turn]:
         async with self._changed:
             self._want_alone += 1
             try:
@@ -39,8 +53,13 @@ class Turns:
                 self._want_alone -= 1
             self._alone = True
         try:
-            yield self._slots[-1]
+            yield Turn(self._slots[-1])
         finally:
             async with self._changed:
                 self._alone = False
                 self._changed.notify_all()
+
+    async def _take_back(self, slot: int) -> None:
+        async with self._changed:
+            self._slots.append(slot)
+            self._changed.notify_all()
