@@ -17,7 +17,7 @@ from mulo_ray.config import JobConfig, pixel_hash
 from mulo_ray.engine import Engine, family_engine
 from mulo_ray.errors import RunError, UsageError
 from mulo_ray.evaluation.report import write_report
-from mulo_ray.evaluation.summary import summarise
+from mulo_ray.evaluation.summary import Totals
 from mulo_ray.prompts import read_prompts
 from mulo_ray.resolve import resolve
 from mulo_ray.seeding import image_seed
@@ -71,10 +71,10 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
         unusable = [_unusable(prompt, sample) for prompt, sample in todo.todo if prompt.error]
         ledger.append(unusable)
         blocks = cut_blocks(config, pairs, todo)
-        session_made: list[LedgerRow] = []
+        made = Made()
         if not blocks:
             _say("nothing left to make")
-            _close(report, store, ledger, resolved, pairs, session_made, started)
+            _close(report, store, ledger, resolved, pairs, made, started)
             return report
         failed_before = len(todo.failed_for_good) + len(unusable)
         progress = Progress(total=len(pairs), done_before=report.done_before, failed_before=failed_before)
@@ -84,15 +84,34 @@ def run(config: JobConfig, prompts: Sequence[Prompt] | None = None, *, engine: E
                 with Recorder(append=ledger.append, check=lease.check, progress=progress) as recorder:
                     for some in make_images(config, engine, PutImage(store), blocks, report, _say):
                         recorder.add(some)
-                        session_made += some
-                        _refuse_hopeless(session_made)
+                        made.add(some)
             except RunError:
                 # The report of a broken run is worth having; what broke it is worth more.
                 with contextlib.suppress(RunError):
-                    _close(report, store, ledger, resolved, pairs, session_made, started)
+                    _close(report, store, ledger, resolved, pairs, made, started)
                 raise
-            _close(report, store, ledger, resolved, pairs, session_made, started)
+            _close(report, store, ledger, resolved, pairs, made, started)
             return report
+
+
+class Made:
+    """What this session made, summed up as it comes: a run of a million images keeps none of their rows here."""
+
+    def __init__(self) -> None:
+        self.images = self._in_vain = 0
+        self.totals = Totals()
+
+    def add(self, rows: Sequence[LedgerRow]) -> None:
+        """Raises RunError when nothing works: before the run spends hours on failing row by row."""
+        for row in rows:
+            self.images += row.status == "ok"
+            self.totals.add(row)
+            hopeless = row.status == "failed" and row.transient and self._in_vain >= 0
+            self._in_vain = self._in_vain + 1 if hopeless else -1
+        if self._in_vain >= HOPELESS_ROWS:
+            raise RunError(
+                f"the first {self._in_vain} images all failed, the last with: {rows[-1].error}; nothing was made"
+            )
 
 
 class PutImage:
@@ -141,7 +160,7 @@ def _close(
     ledger: Ledger,
     resolved: dict[str, Any],
     pairs: Sequence[Pair],
-    made: Sequence[LedgerRow],
+    made: Made,
     started: float,
 ) -> None:
     """Tidy the output, fill the report from the ledger and write it; prints where it lies."""
@@ -150,11 +169,10 @@ def _close(
     rows = ledger.rows()
     mine = [rows[prompt.key, sample] for prompt, sample in pairs if (prompt.key, sample) in rows]
     failed = [row for row in mine if row.status == "failed"]
-    ok = [row for row in made if row.status == "ok"]
-    report.made, report.failed = len(ok), len(failed)
+    report.made, report.failed = made.images, len(failed)
     report.seconds = time.monotonic() - started
     report.images_per_s = report.made / report.seconds
-    report.decoding = dataclasses.asdict(summarise(ok))
+    report.decoding = dataclasses.asdict(made.totals.summary())
     report.failures = [
         {
             "key": row.key,
@@ -194,12 +212,6 @@ def _refuse_lost_output(output: str) -> None:
             f"--output {output!r} is relative, and a Ray job runs in a copy of the working directory that is deleted "
             "with it: give a URI such as s3://bucket/prefix, or an absolute path on a disk that all nodes share"
         )
-
-
-def _refuse_hopeless(rows: Sequence[LedgerRow]) -> None:
-    """Stop a run in which nothing works, before it spends hours on failing row by row."""
-    if len(rows) >= HOPELESS_ROWS and all(row.status == "failed" and row.transient for row in rows):
-        raise RunError(f"the first {len(rows)} images all failed, the last with: {rows[-1].error}; nothing was made")
 
 
 @contextlib.contextmanager

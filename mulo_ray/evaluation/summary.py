@@ -4,6 +4,7 @@ Counts every effective row that carries stats, whichever session made it. Knows 
 """
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,28 +45,55 @@ class Summary:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+class Totals:
+    """Sums over rows as they come, in memory that does not grow with them."""
+
+    def __init__(self) -> None:
+        self._images = self._with_stats = self._bytes = 0
+        self._sums = dict.fromkeys(COUNTS, 0.0)
+        self._low, self._high = dict.fromkeys(COUNTS, math.inf), dict.fromkeys(COUNTS, -math.inf)
+        self._seconds: dict[str, float] = {}
+
+    def add(self, row: LedgerRow) -> None:
+        """Count one row, if it is ok; one without stats counts as an image and nothing else."""
+        if row.status != "ok":
+            return
+        self._images, self._bytes = self._images + 1, self._bytes + row.bytes
+        if not row.stats:
+            return
+        stats: dict[str, Any] = json.loads(row.stats)
+        self._with_stats += 1
+        for name in COUNTS:
+            count = float(stats.get(name, 0))
+            self._sums[name] += count
+            self._low[name], self._high[name] = min(self._low[name], count), max(self._high[name], count)
+        for phase, seconds in stats.get("seconds", {}).items():
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+
+    def summary(self) -> Summary:
+        """What was added so far."""
+        images = self._with_stats
+        if not images:
+            return Summary(images=self._images, bytes=self._bytes)
+        verified = self._sums["accepted"] + self._sums["rejected"]
+        return Summary(
+            images=self._images,
+            images_with_stats=images,
+            bytes=self._bytes,
+            per_image={
+                name: Spread(mean=self._sums[name] / images, low=self._low[name], high=self._high[name])
+                for name in COUNTS
+            },
+            shares={name: self._sums[name] / verified for name in ("accepted", "rejected", "resampled")}
+            if verified
+            else {},
+            seconds={phase: self._seconds[phase] / images for phase in sorted(self._seconds)},
+        )
+
+
 def summarise(rows: Iterable[LedgerRow]) -> Summary:
-    """Sum up the ok rows; a row without stats counts as an image and nothing else."""
-    ok = [row for row in rows if row.status == "ok"]
-    stats: list[dict[str, Any]] = [json.loads(row.stats) for row in ok if row.stats]
-    if not stats:
-        return Summary(images=len(ok), bytes=sum(row.bytes for row in ok))
-    phases = sorted({phase for one in stats for phase in one.get("seconds", {})})
-    return Summary(
-        images=len(ok),
-        images_with_stats=len(stats),
-        bytes=sum(row.bytes for row in ok),
-        per_image={name: _spread([float(one.get(name, 0)) for one in stats]) for name in COUNTS},
-        shares=_shares(stats),
-        seconds={p: sum(one.get("seconds", {}).get(p, 0.0) for one in stats) / len(stats) for p in phases},
-    )
-
-
-def _spread(values: list[float]) -> Spread:
-    return Spread(mean=sum(values) / len(values), low=min(values), high=max(values))
-
-
-def _shares(stats: list[dict[str, Any]]) -> dict[str, float]:
-    total = {name: sum(one.get(name, 0) for one in stats) for name in ("accepted", "rejected", "resampled")}
-    verified = total["accepted"] + total["rejected"]
-    return {name: count / verified for name, count in total.items()} if verified else {}
+    """Sum up the ok rows."""
+    totals = Totals()
+    for row in rows:
+        totals.add(row)
+    return totals.summary()

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import ray
 import ray.data
 
@@ -60,8 +59,7 @@ def run_stage(
     attempts = ray.remote(Attempts).options(num_cpus=0).remote()
     wanted = {(item.key, item.sample) for _, items in blocks for item in items if item.wanted}
     try:
-        tables = [block_table(number, items) for number, items in blocks]
-        dataset = _dataset(tables, roles, placement, put, attempts, in_flight, limits)
+        dataset = _dataset(blocks, roles, placement, put, attempts, in_flight, limits)
         for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             stored = read_rows(batch)
             if timeline is not None:
@@ -93,7 +91,7 @@ def _note(timeline: Timeline, stored: Sequence[Stored]) -> None:
 
 
 def _dataset(
-    tables: list[pa.Table],
+    blocks: Sequence[tuple[int, Sequence[Item]]],
     roles: Roles,
     placement: Placement,
     put: Put,
@@ -108,7 +106,7 @@ def _dataset(
     context.execution_no_progress_timeout_s = limits.no_progress_s
     shape = placement.shape
     with ray.data.DataContext.current(context):
-        dataset: Any = ray.data.from_arrow(tables)
+        dataset: Any = ray.data.from_arrow([block_table(number, items) for number, items in blocks])
         if roles.conditioner is not None:
             dataset = dataset.map_batches(
                 TextStage,
