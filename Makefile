@@ -40,7 +40,7 @@ format: $(VENV)/.dev  ## Rewrite the code in the project's format
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-bench: $(VENV)/.run  ## Decoding speed: ar against mulo, batch invariance on and off [OUT=file.json]
+bench: $(VENV)/.run  ## Decoding speed, phases against the cost model, the machine's bounds [OUT=file.json]
 	$(PY) jobs/bench.py $(if $(filter command line,$(origin OUT)),--out "$(OUT)") $(ARGS)
 
 bench-ray: $(VENV)/.run  ## What Ray costs: stub roles, many groups, driver memory, the embedded family [OUT=file.json ARGS=...]

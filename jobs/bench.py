@@ -1,6 +1,6 @@
-"""Decoding speed on this machine: plain decoding against mulo, batch invariance on and off, medians of paired runs.
+"""Decoding speed on this machine: plain decoding against mulo, phases against the cost model, the machine's bounds.
 
-python jobs/bench.py --batch 1 8 --repeats 5 --out bench.json
+python jobs/bench.py --batch 1 8 --repeats 3 --out bench.json
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also from an unpacked upload, with nothing installed
 
 from mulo_ray import cli
-from mulo_ray.benchmark import invariance_and_speed
+from mulo_ray.benchmark import bench_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +20,20 @@ class BenchOptions:
 
     batch: tuple[int, ...] = (1, 8)
     """Images decoded together."""
-    repeats: int = 5
+    repeats: int = 3
     """Runs of every setting, in turn."""
     out: str = ""
     """A JSON file for the figures."""
 
 
 def job(options: BenchOptions) -> None:
-    """Measure, print a line per figure, write the list."""
+    """Measure, print a line per figure as it comes, write the list."""
     command = f"python jobs/bench.py --batch {' '.join(map(str, options.batch))} --repeats {options.repeats}"
-    lines = invariance_and_speed(options.batch, options.repeats, command)
-    for line in lines:
-        print(f"{line['value']:>10} {line['unit']:<8} {line['name']}")
+    lines = []
+    for line in bench_lines(options.batch, options.repeats, command):
+        lines.append(line)
+        verdict = "" if line["goal"] is None else f" (goal {line['goal']:g}: {'met' if line['pass'] else 'MISSED'})"
+        print(f"{line['value']:>10} {line['unit']:<8} {line['name']}{verdict}", flush=True)
     if options.out:
         Path(options.out).write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
 

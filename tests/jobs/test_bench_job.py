@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_bench_writes_every_figure_with_its_command(tmp_path):
     out = tmp_path / "bench.json"
     done = subprocess.run(
@@ -20,8 +20,16 @@ def test_bench_writes_every_figure_with_its_command(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = json.loads(out.read_text())
-    assert len(lines) == 4 + 2 + 2
+    goals = {line["name"][-7:]: line["goal"] for line in lines if line["goal"] is not None}
+    assert goals == {"batch 1": 92, "batch 8": 262}, "twice the official sampler's tokens per second"
+    forwards = [line for line in lines if "queries per image" in line["name"] and line["unit"] == "ms"]
+    assert [line["value"] for line in forwards][-1] == max(line["value"] for line in forwards)
+    assert {line["unit"] for line in lines} == {"s/image", "x", "GFLOP/s", "GB/s", "ms", "tokens/s"}
+    for phase in ("ar, batch 1: decode", "mulo, batch 1: draft", "mulo, batch 1: verify", "mulo, batch 1: resample"):
+        model = next(line for line in lines if line["name"] == f"{phase}, over the cost model")
+        assert 0.2 < model["value"] < 5, "forwards are what a phase takes"
     for line in lines:
         assert set(line) == {"name", "value", "unit", "goal", "pass", "command"}
         assert line["value"] > 0
+        assert line["pass"] is (line["goal"] is None or line["value"] >= line["goal"])
         assert line["name"] in done.stdout
