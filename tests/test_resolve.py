@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
 from stub_engine import CARD
 
-from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions, SamplingOptions
+from mulo_ray.config import DecoderOptions, JobConfig, ModelOptions, RunOptions, SamplingOptions
 from mulo_ray.errors import UsageError
 from mulo_ray.resolve import resolve
 
@@ -84,3 +84,17 @@ def test_a_target_named_alone_gets_a_drafter_that_fits() -> None:
 def test_what_cannot_work_is_refused(config: JobConfig, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         resolve(config, CARD)
+
+
+def test_the_shape_of_a_group_is_no_part_of_a_picture_but_threads_are() -> None:
+    plain = JobConfig().pixel_fields()
+    assert JobConfig(run=RunOptions(group="1:3", span_nodes=True, in_flight=1)).pixel_fields() == plain
+    assert JobConfig(run=RunOptions(threads=2)).pixel_fields() == plain | {"threads": 2}
+
+
+def test_a_shape_with_a_drafter_needs_a_decoder_with_one() -> None:
+    with pytest.raises(UsageError, match=r"--group shared needs a drafter .* --decoder ar has not; leave it out"):
+        resolve(dataclasses.replace(job(decoder="ar"), run=RunOptions(group="shared")), CARD)
+    assert resolve(dataclasses.replace(job(decoder="ar"), run=RunOptions(group="auto")), CARD).run.group == "auto"
+    with pytest.raises(UsageError, match=r"--threads must be 1 or more, got 0"):
+        RunOptions(threads=0)

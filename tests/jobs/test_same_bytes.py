@@ -49,6 +49,16 @@ def test_groups_batches_and_pipelining_change_nothing(reference: Images, tmp_pat
     assert job(str(tmp_path / "out"), *options) == reference
 
 
+@pytest.mark.parametrize("group", ["1:2", "shared"])
+def test_the_shape_of_the_group_changes_nothing(reference: Images, tmp_path: Path, group: str) -> None:
+    """Two targets behind one drafter, or both roles in one process; and the report tells what each device did."""
+    assert job(str(tmp_path / "out"), "--group", group, "--batch-size", "2") == reference
+    told = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (told["phases"]["group"], told["phases"]["micro_batches"]) == (group, 4)
+    assert all(0 < lane["busy_share"] <= 1 for lane in told["timeline"]["lanes"])
+    assert "Devices over time" in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_an_object_store_holds_the_same(reference: Images, s3_uri: str) -> None:
     """reports C7: also the names; and the ledger tells where each lies."""
     assert job(s3_uri) == reference
