@@ -3,7 +3,6 @@
 Lives in the driver, which hands it the timing of every micro-batch as it arrives. Knows no Ray and no model.
 """
 
-import time
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +15,8 @@ BINS = 256
 """Stretches of equal length that a lane is cut into; the length doubles when the run outgrows them."""
 FIRST_BIN_S = 0.05
 SAMPLES = 4096
+EARLIER_S = 2.0
+"""The lanes begin so long before the first lap that arrives: one that began earlier may arrive later."""
 MIDDLE = 0.1, 0.9
 """The completions between which a rate is taken: start-up and the last stragglers left out."""
 
@@ -51,7 +52,7 @@ class Timeline:
     """Built when the stage starts; `add` takes what a group says of one micro-batch."""
 
     def __init__(self) -> None:
-        self._origin = time.time()
+        self._origin: float | None = None
         self._bin_s = FIRST_BIN_S
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._groups: dict[str, int] = {}
@@ -91,7 +92,7 @@ class Timeline:
     def lanes(self) -> dict[str, Any]:
         """{seconds, bin_s, lanes}: what each device did from the first work of the run to its last; shares sum to 1,
         `busy` and `wait` are shares of each bin."""
-        if not self._lanes:
+        if self._origin is None:
             return {"seconds": 0.0, "bin_s": 0.0, "lanes": []}
         seconds = self._last - self._first
         first = int(max(0.0, self._first - self._origin) / self._bin_s)
@@ -115,15 +116,16 @@ class Timeline:
 
     def _add_lap(self, lane: _Lane, lap: Lap | Sequence[float]) -> None:
         start, end, waited = lap
+        origin = self._origin = start - EARLIER_S if self._origin is None else self._origin
         self._first, self._last = min(self._first, start), max(self._last, end)
-        while end - self._origin >= BINS * self._bin_s:
+        while end - origin >= BINS * self._bin_s:
             self._bin_s *= 2
             for one in self._lanes.values():
                 one.bins = np.hstack([one.bins.reshape(2, -1, 2).sum(2), np.zeros((2, BINS // 2), np.float32)])
         for kind, (low, high) in enumerate(((start, end), (start - waited, start))):
             lane.total[kind] += high - low
             # Clocks of two nodes may differ: what seems to lie before the run counts at its beginning.
-            low, high = (max(0.0, moment - self._origin) / self._bin_s for moment in (low, high))
+            low, high = (max(0.0, moment - origin) / self._bin_s for moment in (low, high))
             for index in range(int(low), min(BINS - 1, int(high)) + 1):
                 lane.bins[kind, index] += max(0.0, min(high, index + 1) - max(low, index)) * self._bin_s
 
