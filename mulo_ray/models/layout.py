@@ -2,6 +2,7 @@
 
 Batch invariance (docs/method.md section 7): query counts come out of a few buckets and are never one, keys have full
 length. With exact shapes both are as short as they can be, and rows in step take neither mask nor index.
+Rows that no query is for are moved out of the way (`KVCache.front`) and not read: R counts the places in front.
 Shape letters: R rows, M queries, Q queries per row, S slots, A heads, D head size. Knows no model.
 """
 
@@ -43,18 +44,22 @@ class Layout:
         visible_RS: Tensor | None = None,
         seen_MS: Tensor | None = None,
     ) -> None:
-        self._kv, self._rows_M, self._slots_M = kv, rows_M, slots_M
-        total, self._count = kv.keys_RSAD[0].shape[0], len(rows_M)
+        total, self._count = kv.rows, len(rows_M)
         queries, rest = divmod(self._count, total)
+        every_M = torch.arange(self._count, device=rows_M.device)
         # rows in step: image by image, as many queries each
-        self._in_step = not rest and torch.equal(rows_M, torch.arange(self._count, device=rows_M.device) // queries)
+        self._in_step = not rest and kv.in_order and torch.equal(rows_M, every_M // queries)
         if not self._in_step:
+            total = kv.front(torch.bincount(rows_M, minlength=total) > 0)
+            rows_M = kv.places(rows_M)
+            visible_RS = None if visible_RS is None else kv.by_place(visible_RS, total)
             counts_R = torch.bincount(rows_M, minlength=total)
             order_M = torch.argsort(rows_M, stable=True)
             rank_M = torch.empty_like(rows_M)
             starts_R = counts_R.cumsum(0) - counts_R
-            rank_M[order_M] = torch.arange(self._count, device=rows_M.device) - starts_R[rows_M[order_M]]
+            rank_M[order_M] = every_M - starts_R[rows_M[order_M]]
             queries = int(counts_R.max())
+        self._kv, self._rows_M, self._slots_M = kv, rows_M, slots_M
         width = bucket(queries) if invariant else queries
         self._grid, self._queries = (total, width), queries
         self._place_M = None if self._in_step else rows_M * width + rank_M
@@ -80,10 +85,11 @@ class Layout:
             dense = q_MAD.new_zeros(total * width, *heads)
             dense[self._place_M] = q_MAD[:count]
             q_RQAD = dense.view(total, width, *heads)
+        keys_RSAD, values_RSAD = self._kv.stored(layer, total, self._length)
         out_RQAD = F.scaled_dot_product_attention(
             q_RQAD.transpose(1, 2),
-            self._kv.keys_RSAD[layer][:, : self._length].transpose(1, 2),
-            self._kv.values_RSAD[layer][:, : self._length].transpose(1, 2),
+            keys_RSAD.transpose(1, 2),
+            values_RSAD.transpose(1, 2),
             attn_mask=self._bias_R1QS,
         ).transpose(1, 2)
         if self._place_M is None:
@@ -96,7 +102,7 @@ class Layout:
         """0 where a query may look, -inf elsewhere. Places that no query took look somewhere, whatever it is."""
         slots_M, (total, width) = self._slots_M, self._grid
         every_S = torch.arange(self._length, device=slots_M.device)
-        like = self._kv.keys_RSAD[0]
+        like, _ = self._kv.stored(0, 1, 1)
         if seen_MS is None:
             slots_RQ1 = self._dense(slots_M).view(total, width, 1)
             allowed_RQS = every_S <= slots_RQ1

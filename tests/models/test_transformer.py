@@ -100,3 +100,31 @@ def test_a_whole_image_of_queries_gives_the_rows_of_single_ones():
     for cell in range(256):
         one = Queries(rows_M=torch.arange(2), cells_M=torch.full((2,), cell), tokens_M=tokens[:, cell])
         assert torch.equal(scale.forward(cache, one), together[:, cell]), cell
+
+
+def test_rows_that_fall_idle_are_moved_aside_and_come_back():
+    """Six images stop one by one, so that rows move twice; then all are asked again: each as if it were alone."""
+    pair, req = tiny(), request(6)
+    scale = pair.scale("high", batch_invariant=False)
+    tokens = torch.randint(0, 64, (6, 64), generator=torch.Generator().manual_seed(2))
+    cache = scale.start(req.condition, 2.0)
+
+    def feed(rows, cell, of=cache):
+        rows = torch.tensor(rows)
+        cells = torch.full_like(rows, cell)
+        return scale.forward(of, Queries(rows_M=rows, cells_M=cells, tokens_M=tokens[rows, cell]))
+
+    for cell, rows in enumerate([[0, 1, 2, 3, 4, 5], [5, 1, 3], [5, 3], [3], [3]]):
+        feed(rows, cell)
+    assert not cache.kv.in_order
+    for row in range(6):  # catch up, the longest last
+        for cell in range({3: 5, 5: 3, 1: 2}.get(row, 1), 6):
+            feed([row], cell)
+    together = feed(list(range(6)), 6)
+    apart = scale.start(req.condition, 2.0)
+    for cell in range(6):
+        feed(list(range(6)), cell, apart)
+    assert apart.kv.in_order
+    torch.testing.assert_close(together, feed(list(range(6)), 6, apart), atol=1e-4, rtol=1e-4)
+    for layer in range(2):
+        torch.testing.assert_close(cache.kv.keys_RSAD[layer], apart.kv.keys_RSAD[layer], atol=1e-4, rtol=1e-4)
