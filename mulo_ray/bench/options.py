@@ -27,7 +27,7 @@ class CompareOptions:
     """Captions that are timed."""
     captions_file: str | None = None
     """Captions to time; none: the package's own 64."""
-    quality_n: int = 256
+    quality_n: int = 128
     """Evaluation captions whose pictures are judged, per setting; 0 leaves quality out."""
     headlines: str = ""
     """Settings judged on --headline-n captions instead, with commas between, 8 at most: "ar,zipar s=4,mulo"."""
