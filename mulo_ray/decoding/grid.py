@@ -21,7 +21,7 @@ def from_first(rejected_BHW: Tensor) -> Tensor:
 
 
 def islands(mask_BHW: Tensor) -> Tensor:
-    """Label 8-connected components: 0 outside, else a positive number shared by one island of one image."""
+    """Label 8-connected components: 0 outside, else one more than the island's last cell, in raster order."""
     cells = mask_BHW[0].numel()
     labels_BHW = torch.arange(1, cells + 1, device=mask_BHW.device).view(1, *mask_BHW.shape[1:]) * mask_BHW
     while True:
@@ -29,3 +29,9 @@ def islands(mask_BHW: Tensor) -> Tensor:
         if torch.equal(spread_BHW, labels_BHW):
             return labels_BHW
         labels_BHW = spread_BHW
+
+
+def count_islands(labels_BHW: Tensor) -> Tensor:
+    """How many islands `islands` labelled in each image, (B,): each has one cell that its label is the number of."""
+    own_N = torch.arange(1, labels_BHW[0].numel() + 1, device=labels_BHW.device)
+    return (labels_BHW.flatten(1) == own_N).sum(1)

@@ -37,8 +37,7 @@ def serial(rejected_BHW: Tensor, radius: int, window: int) -> Redraw:
 def islands(rejected_BHW: Tensor, radius: int, window: int) -> Redraw:
     """The 8-connected islands of R_X side by side, each a ZipAR wavefront of `window` (v2)."""
     labels_BHW = grid.islands(grid.expand(rejected_BHW, radius))
-    counts = [len(image.unique()) - int((image == 0).any()) for image in labels_BHW]
-    return Redraw(levels_BHW=levels(labels_BHW, window), islands_B=labels_BHW.new_tensor(counts))
+    return Redraw(levels_BHW=levels(labels_BHW, window), islands_B=grid.count_islands(labels_BHW))
 
 
 REDRAW_RULES: dict[str, Callable[[Tensor, int, int], Redraw]] = {"raster": raster, "serial": serial, "islands": islands}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mulo_ray.decoding.autoregressive import AutoregressiveTarget, ZipARTarget
-from mulo_ray.decoding.grid import expand, from_first
+from mulo_ray.decoding.grid import count_islands, expand, from_first, islands
 from mulo_ray.decoding.interfaces import Request, generate
 from mulo_ray.decoding.redraw import REDRAW_RULES
 from mulo_ray.decoding.sampling import Sampling
@@ -248,3 +248,25 @@ def test_zipar_sees_no_unfilled_slot_and_no_dead_surrogate():
     for cell in range(8):
         expected = sample(guided[:, cell], GUIDED, req.seeds_B, 8, torch.full((2,), cell))
         assert torch.equal(expected, tokens[:, cell])
+
+
+def test_islands_and_their_number_are_those_of_a_flood_fill():
+    """8-connected, image by image, at any density."""
+    for share in (0.0, 0.05, 0.2, 0.4, 0.7, 1.0):
+        mask = torch.rand(4, 9, 9, generator=torch.Generator().manual_seed(int(100 * share))) < share
+        labels = islands(mask)
+        for image, own in zip(mask, labels, strict=True):
+            left, found = {tuple(cell) for cell in image.nonzero().tolist()}, []
+            while left:
+                island, edge = set(), [left.pop()]
+                while edge:
+                    y, x = edge.pop()
+                    island.add((y, x))
+                    near = {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)} & left
+                    left -= near
+                    edge += near
+                found.append(island)
+            assert {frozenset(map(tuple, (own == n).nonzero().tolist())) for n in own.unique().tolist() if n} == set(
+                map(frozenset, found)
+            )
+            assert count_islands(own[None]).tolist() == [len(found)]
