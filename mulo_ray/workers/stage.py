@@ -27,7 +27,7 @@ from mulo_ray.workers.roles import Item, Roles
 from mulo_ray.workers.timeline import Timeline
 from mulo_ray.workers.writer import Put, Writer
 
-READ_AHEAD = 2
+READ_AHEAD = 3
 """Micro-batches that a group is handed per turn it has: their prompts are read by a busy role, so they come early."""
 
 
