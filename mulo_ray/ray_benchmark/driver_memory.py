@@ -56,7 +56,6 @@ def drive(prompts: int, batch: int, groups: int) -> dict[str, Any]:
                 done += len(rows)
                 if time.monotonic() - looked >= EVERY_S:
                     peak_mib, looked = max(peak_mib, pss_mib()), time.monotonic()
-            peak_mib = max(peak_mib, pss_mib())
         seconds = time.monotonic() - started
         spilled = spilled_mib()
     assert done == prompts, f"{done} of {prompts} images came back"
@@ -80,7 +79,9 @@ def pss_mib() -> float:
 
 def spilled_mib() -> float:
     """What the object stores of this cluster ever wrote to disk. Ray 2.60 tells it by no public call."""
+    import ray
     from ray._private.internal_api import memory_summary
 
-    found = re.search(r"Spilled (\d+) MiB", memory_summary(stats_only=True))  # type: ignore[no-untyped-call]
+    here = ray.get_runtime_context().gcs_address  # other clusters may run on this machine
+    found = re.search(r"Spilled (\d+) MiB", memory_summary(here, stats_only=True))  # type: ignore[no-untyped-call]
     return float(found.group(1)) if found else 0.0
