@@ -28,6 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "workers": {"decoding"},
     "evaluation": set(),
     "evaluation/emoji": {"evaluation", "models", "training"},  # judges a family; no run needs it
+    "planning": set(),
     "resolve": {"models"},
     "cli": set(),
     "engine": {"models", "workers"},
