@@ -108,8 +108,22 @@ def official_shape_speed(repeats: int, command: str) -> Iterator[Line]:
     for batch, official in OFFICIAL.items():
         threads = faster_threads(scale, batch)
         speeds = [tokens_per_second(scale, batch, threads) for _ in range(repeats)]
-        name = f"ar on width 320, 7 layers, 16,384 codes, 256 cells, on the faster of 1 and 2 threads: batch {batch}"
-        yield line(name, statistics.median(speeds), "tokens/s", command, _GOAL_FACTOR * official)
+        name = "ar on width 320, 7 layers, 16,384 codes, 256 cells"
+        goal = _GOAL_FACTOR * official
+        yield line(
+            f"{name}, the faster of 1 and 2 threads: batch {batch}",
+            statistics.median(speeds),
+            "tokens/s",
+            command,
+            goal,
+        )
+        speeds = [tokens_per_second(scale, batch, 1, time.process_time) for _ in range(repeats)]
+        yield line(
+            f"{name}, 1 thread, per second of processor time (as if nothing else ran): batch {batch}",
+            statistics.median(speeds),
+            "tokens/s",
+            command,
+        )
 
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> float:
