@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,20 +63,25 @@ class Outcome:
 
 
 def simulate(setup: Setup) -> Outcome:
-    """Run the model. A long run is simulated for some twenty rounds of every slot, the rest is taken at that rate."""
-    return _Run(setup).outcome()
+    """Run the model for some twenty rounds of every slot. What a long run has beyond them is taken at the rate found;
+    a short one is run once more, as short as it is."""
+    steady = _Run(setup)
+    outcome = steady.outcome()
+    if steady.whole >= steady.count:
+        return outcome
+    return replace(outcome, seconds=_Run(setup, steady.whole).outcome().seconds)
 
 
 class _Run:
     """One simulation: the resources, and the processes that use them."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, count: int | None = None) -> None:
         self.setup, self.env = setup, simpy.Environment()
         self.groups = min(setup.groups, GROUPS_SIMULATED)
         self.share = self.groups / setup.groups
         slots = self.groups * setup.in_flight * setup.layout.targets
         self.whole = max(1, math.ceil(setup.micro_batches * self.share))
-        self.left = self.count = min(self.whole, max(LEAST_MICRO_BATCHES, MICRO_BATCHES_PER_SLOT * slots))
+        self.left = self.count = count or max(LEAST_MICRO_BATCHES, MICRO_BATCHES_PER_SLOT * slots)
         writers = max(1, setup.groups // GROUPS_PER_WRITER)
         self.writer = simpy.Resource(self.env, max(1, round(writers * self.share)))
         self.store = simpy.Resource(self.env, 1)
@@ -122,11 +127,10 @@ class _Run:
     def outcome(self) -> Outcome:
         self.env.run()
         moments = np.sort(self.finished)
-        low, high = (moments[min(len(moments) - 1, int(share * len(moments)))] for share in MIDDLE)
-        if high > low:
-            inside = int(np.searchsorted(moments, high) - np.searchsorted(moments, low))
-        else:  # so few that all end at once
-            low, high, inside = 0.0, float(moments[-1]), len(moments)
+        low, high = (float(moments[min(len(moments) - 1, int(share * len(moments)))]) for share in MIDDLE)
+        if high == low:  # so few that they end together
+            low = 0.0
+        inside = int(np.searchsorted(moments, high) - np.searchsorted(moments, low))
         rate = inside / (high - low)
         images_per_s = rate * self.setup.phases.batch_size / self.share
         busy = {
@@ -139,7 +143,7 @@ class _Run:
             shares[f"{self.setup.cluster.unit}s"] = roles / (high - low) / self.places
         return Outcome(
             images_per_s=images_per_s,
-            seconds=float(moments[-1]) + (self.whole - self.count) / rate,
+            seconds=float(moments[min(self.whole, self.count) - 1]) + max(0, self.whole - self.count) / rate,
             busy={kind: round(share, 4) for kind, share in shares.items()},
         )
 
