@@ -75,7 +75,10 @@ def make_plan(options: CompareOptions) -> Plan:
     judging = options.quality_n > 0 and engine.card.name == JUDGED_FAMILY
     named = [settings[0].name, *split(options.headlines)] if options.headlines else []  # parity needs the yardstick's
     chosen = headlines(settings, named)
-    pictures = {one.name: options.headline_n if one.name in chosen else options.quality_n for one in settings}
+    judged_long = {one.for_pictures() for one in settings if one.name in chosen}
+    pictures = {
+        one.name: options.headline_n if one.for_pictures() in judged_long else options.quality_n for one in settings
+    }
     if judging:
         from mulo_ray.models.lite0 import load_network
 

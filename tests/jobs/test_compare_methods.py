@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mulo_ray.bench.compare import compare
+from mulo_ray.bench.compare import compare, make_plan
 from mulo_ray.bench.options import CompareOptions
 from mulo_ray.errors import UsageError
 
@@ -65,3 +65,13 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=words):
         compare(CompareOptions(**options, output=str(tmp_path / "out")), "a command")
     assert not (tmp_path / "out").exists()
+
+
+def test_headlines_are_judged_at_length_and_plain_decoding_with_them() -> None:
+    options = CompareOptions(decoders="zipar,mulo", headlines="mulo", quality_n=50, headline_n=600)
+    plan = make_plan(options)
+    assert [(one.decoder, plan.pictures[one.name]) for one in plan.settings] == [
+        ("ar", 600), ("ar", 600), ("zipar", 50), ("mulo", 600),
+    ]  # fmt: skip
+    other = make_plan(CompareOptions(decoders="zipar", quality_n=0))
+    assert other.pictures == {}
