@@ -21,6 +21,7 @@ from mulo_ray.errors import PlacementError, PromptError, RunError
 from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
 from mulo_ray.workers.blocks import outcomes_table, read_block, read_conditions
 from mulo_ray.workers.crew import MicroBatch, build_crew
+from mulo_ray.workers.metrics import GroupMetrics
 from mulo_ray.workers.reservation import reserve
 from mulo_ray.workers.roles import Conditioned, Item, Outcome, Roles
 from mulo_ray.workers.shapes import GroupShape
@@ -49,6 +50,7 @@ class Group:
         self._attempts = attempts
         self._turns = Turns(in_flight * shape.targets)
         self._timeout_s = round_timeout_s
+        self._metrics = GroupMetrics()
         try:
             self._reservation = reserve(shape, start_s)
             self._crew = build_crew(roles, shape, self._reservation.places(), self._value)
@@ -71,6 +73,10 @@ class Group:
             self._reservation.release()
 
     async def __call__(self, batch: pa.Table) -> pa.Table:
+        with self._metrics.held():
+            return await self._answer(batch)
+
+    async def _answer(self, batch: pa.Table) -> pa.Table:
         block, items = read_block(batch)
         conditions = read_conditions(batch)
         try:
@@ -131,7 +137,8 @@ class Group:
                     payloads=None if conditions is None else [conditions[index].payload for index in trial],
                 )
                 async with take_turn() as turn:
-                    decoded = await self._crew.decode(turn, micro_batch)
+                    with self._metrics.decoding():
+                        decoded = await self._crew.decode(turn, micro_batch)
             except RayTaskError as error:
                 kind, sentence = _described(error)
                 if isinstance(error.cause, RunError):

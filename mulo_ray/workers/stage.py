@@ -21,6 +21,7 @@ from mulo_ray.workers.attempts import Attempts
 from mulo_ray.workers.blocks import Stored, block_table, read_rows
 from mulo_ray.workers.conditioner import TextStage
 from mulo_ray.workers.group import ROUND_TIMEOUT_S, Group
+from mulo_ray.workers.metrics import RunMetrics
 from mulo_ray.workers.placement import CPUS_PER_SPREAD_GROUP, CPUS_PER_WRITER, Placement
 from mulo_ray.workers.reservation import remove_all
 from mulo_ray.workers.roles import Item, Roles
@@ -58,15 +59,17 @@ def run_stage(
     """
     attempts = ray.remote(Attempts).options(num_cpus=0).remote()
     wanted = {(item.key, item.sample) for _, items in blocks for item in items if item.wanted}
+    metrics = RunMetrics(len(wanted))
     try:
         dataset = _dataset(blocks, roles, placement, put, attempts, in_flight, limits)
         for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             stored = read_rows(batch)
             if timeline is not None:
                 _note(timeline, stored)
-            rows = [one.row for one in stored if (one.row.key, one.row.sample) in wanted]
-            wanted.difference_update((row.key, row.sample) for row in rows)
-            yield rows
+            new = [one for one in stored if (one.row.key, one.row.sample) in wanted]
+            metrics.add(new)
+            wanted.difference_update((one.row.key, one.row.sample) for one in new)
+            yield [one.row for one in new]
     except (ray.exceptions.RayError, RuntimeError) as error:
         raise _as_ours(error, attempts, placement) from error
     finally:

@@ -10,6 +10,7 @@ import pytest
 
 os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_BACKEND_LOG_LEVEL="fatal")
 os.environ.setdefault("RAY_worker_niceness", "0")  # as in a run of ours
+os.environ.setdefault("RAY_metrics_report_interval_ms", "2000")  # by default ten seconds
 os.environ.pop("RAY_ADDRESS", None)
 
 
