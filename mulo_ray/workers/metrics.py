@@ -29,7 +29,7 @@ GAUGES = {
     "mulo_micro_batches_queued": ("Micro-batches handed to a group that wait for their turn", ("group",)),
     "mulo_micro_batches_in_flight": ("Micro-batches that a group decodes", ("group",)),
 }
-"""name -> (what it says, its tags). All have the tag `run` too, the id of the Ray job: `job` is a word of Prometheus."""
+"""name -> (what it says, its tags). All have the tag `run` too, the Ray job's id: `job` is taken by Prometheus."""
 
 
 class RunMetrics:
