@@ -3,8 +3,11 @@
 Handed blocks and a `put`; knows no ledger, no output and no report file.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from mulo_ray.config import GroupName, JobConfig
 from mulo_ray.engine import Engine
@@ -15,7 +18,9 @@ from mulo_ray.workers.placement import Placement, preflight
 from mulo_ray.workers.roles import Item
 from mulo_ray.workers.session import live_nodes, request_groups
 from mulo_ray.workers.timeline import Timeline
-from mulo_ray.workers.writer import Put
+
+if TYPE_CHECKING:  # it needs Ray, whose absence the session tells in a sentence
+    from mulo_ray.workers.writer import Put
 
 Blocks = Sequence[tuple[int, list[Item]]]
 Say = Callable[[str], None]

@@ -15,7 +15,7 @@ ISSUE_FLAGS = (
     "--radius --redraw --rows-per-cycle --zipar-window --upsampler --refresh-cache --guidance --temperature "
     "--top-k --top-p --samples-per-prompt --batch-size --in-flight --groups --min-groups --seed --device --max-failed "
     "--batch-invariant --verbose --wait-for-gpus --weights --verify-window --chain --tree --tree-depth --tree-top-k "
-    "--tree-nodes --lantern-k --lantern-delta --lantern-lambda"
+    "--tree-nodes --lantern-k --lantern-delta --lantern-lambda --group --span-nodes --threads"
 ).split()
 
 
