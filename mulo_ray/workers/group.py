@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NoReturn
@@ -29,6 +30,11 @@ from mulo_ray.workers.turns import Turn, Turns
 
 ROUND_TIMEOUT_S = 1800.0
 """A round that takes longer hangs. Generous: a round of plain decoding is a whole image, behind others in the queue."""
+STARTS = 2
+"""Tries at loading the roles: a process that died, or a file that could not be read, may fare better once more."""
+PAUSE_S = 2.0
+"""Between them: dead processes give their memory back."""
+LOADING_KILLS = "a worker process died while it loaded its model, most often for lack of memory: try fewer --groups"
 
 
 class Group:
@@ -53,19 +59,24 @@ class Group:
         self._metrics = GroupMetrics()
         try:
             self._reservation = reserve(shape, start_s)
-            self._crew = build_crew(roles, shape, self._reservation.places(), self._value)
-        except RayTaskError as error:
-            ray.get(attempts.report_fatal.remote(*_described(error)))
-            raise
-        except RayActorError:
-            sentence = (
-                "a worker process died while it loaded its model, most often for lack of memory: try fewer --groups"
-            )
-            ray.get(attempts.report_fatal.remote("WorkerLostError", sentence))
-            raise
         except PlacementError as error:
             ray.get(attempts.report_fatal.remote("PlacementError", str(error)))
             raise
+        for left in reversed(range(STARTS)):
+            try:
+                self._crew = build_crew(roles, shape, self._reservation.places(), self._value)
+                break
+            except RayTaskError as error:
+                if isinstance(error.cause, RunError) or not left:
+                    ray.get(attempts.report_fatal.remote(*_described(error)))
+                    raise
+                print(f"loading again after: {_described(error)[1]}", file=sys.stderr, flush=True)
+            except RayActorError as error:
+                if not left:
+                    ray.get(attempts.report_fatal.remote("WorkerLostError", LOADING_KILLS))
+                    raise
+                print(f"loading again, a worker process died: {error}", file=sys.stderr, flush=True)
+            time.sleep(PAUSE_S)
 
     def __del__(self) -> None:
         """Ray Data drops its groups when a dataset ends well."""
@@ -105,7 +116,8 @@ class Group:
     ) -> Outcome:
         """One row of a block that keeps killing its workers: alone, so that its guilt is certain, and never twice."""
         if not await self._value(self._attempts.begin_row.remote(item.key, item.sample)):
-            return Outcome(error=f"this row ended its worker process alone, after its block was lost {losses} times")
+            reason = f"this row ended its worker process alone, after its block was lost {losses} times"
+            return Outcome(error=reason, transient=True)  # the machine may be to blame: a later run tries it again
         [outcome] = await self._decode_rows(lambda: nullcontext(turn), [item], conditions)
         await self._value(self._attempts.end_row.remote(item.key, item.sample))
         return outcome

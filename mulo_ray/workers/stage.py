@@ -13,6 +13,7 @@ from typing import Any
 
 import ray
 import ray.data
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import mulo_ray.errors
 from mulo_ray.errors import PlacementError, RunError, WorkerLostError
@@ -57,7 +58,9 @@ def run_stage(
     `timeline` is told what every device did.
     Raises RunError (or the subclass a worker reported) when the run cannot go on, and frees its actors first.
     """
-    attempts = ray.remote(Attempts).options(num_cpus=0).remote()
+    # What outlives groups must not go with one of their nodes.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    attempts = ray.remote(Attempts).options(num_cpus=0, scheduling_strategy=here).remote()
     wanted = {(item.key, item.sample) for _, items in blocks for item in items if item.wanted}
     metrics = RunMetrics(len(wanted))
     try:

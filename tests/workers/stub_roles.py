@@ -166,6 +166,16 @@ def fail_to_build(device: str) -> StubTarget:
     raise CheckpointError("no weights at 'nowhere.safetensors': pass --weights DIRECTORY")
 
 
+def make_target_failing_once(device: str, *, how: str, flag: str) -> StubTarget:
+    """The first one of a run ends its process ("die"), or raises what a file system may ("raise")."""
+    if not Path(flag).exists():
+        Path(flag).touch()
+        if how == "die":
+            os._exit(9)
+        raise OSError("the stub could not read its weights")
+    return StubTarget()
+
+
 def die_while_building(device: str) -> StubTarget:
     os._exit(9)
 
@@ -179,3 +189,22 @@ def make_target_noting_its_device(device: str, *, folder: str) -> StubTarget:
 def make_drafter_noting_its_device(device: str, *, folder: str) -> StubDrafter:
     Path(folder, f"drafter-{os.getpid()}").write_text(f"{device}:{os.environ['CUDA_VISIBLE_DEVICES']}")
     return StubDrafter()
+
+
+def big_picture(text: str, seed: int, size: int) -> bytes:
+    """The small picture, padded: what reads PNG stops at its end."""
+    return png_of(text, seed).ljust(size, b"\0")
+
+
+class _BigTarget(StubTarget):
+    size = 0
+
+    def render(self, tokens_BHW: Any, prompts: Sequence[str]) -> list[bytes]:
+        super().render(tokens_BHW, prompts)
+        return [big_picture(prompt, seed, self.size) for prompt, (_, seed) in zip(prompts, tokens_BHW, strict=True)]
+
+
+def make_target_of_big_pictures(device: str, *, size: int) -> StubTarget:
+    target = _BigTarget()
+    target.size = size
+    return target
