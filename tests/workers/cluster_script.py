@@ -80,8 +80,8 @@ def grow(folder: str) -> dict[str, Any]:
     options = RunOptions(wait_for_gpus=1, in_flight=2)
     placement = preflight(options, roles=2, role_bytes=1, nodes=live_nodes, say=print)
     roles = Roles(
-        target=functools.partial(stub_roles.make_target, sleep_s=0.4),
-        drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.4),
+        target=functools.partial(stub_roles.make_target, sleep_s=0.8),
+        drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.8),
     )
     blocks = [(n, [Item(key=str(n), sample=0, text="x", seed=n)]) for n in range(80)]
     timeline, done, started = Timeline(), 0, placement.groups
