@@ -23,10 +23,12 @@ HAND_OVER_S = 0.002
 """From one role to the other: a call between two actors of one node (docs/log.md)."""
 PUTS_AT_ONCE = 8
 GROUPS_PER_WRITER = 4
-GROUPS_SIMULATED = 32
-"""Larger clusters are simulated as this many groups, with writers and store in proportion: they meet nowhere else."""
-MICRO_BATCHES_PER_SLOT = 20
-LEAST_MICRO_BATCHES = 200
+GROUPS_SIMULATED = 8
+"""Larger clusters are simulated as about this many groups on whole nodes, with writers and store in proportion: they
+meet nowhere else."""
+MICRO_BATCHES_PER_SLOT = 40
+"""What is half done when the middle begins or ends is then a fiftieth of what is counted, or less."""
+LEAST_MICRO_BATCHES = 400
 MIDDLE = 0.1, 0.9
 """The completions between which a rate is taken, as a run's report does."""
 
@@ -63,8 +65,8 @@ class Outcome:
 
 
 def simulate(setup: Setup) -> Outcome:
-    """Run the model for some twenty rounds of every slot. What a long run has beyond them is taken at the rate found;
-    a short one is run once more, as short as it is."""
+    """Run the model for some forty micro-batches of every slot. What a long run has beyond them is taken at the rate
+    found; a short one is run once more, as short as it is."""
     steady = _Run(setup)
     outcome = steady.outcome()
     if steady.whole >= steady.count:
@@ -77,7 +79,8 @@ class _Run:
 
     def __init__(self, setup: Setup, count: int | None = None) -> None:
         self.setup, self.env = setup, simpy.Environment()
-        self.groups = min(setup.groups, GROUPS_SIMULATED)
+        per_node = math.ceil(setup.groups / setup.cluster.nodes)
+        self.groups = min(setup.groups, per_node * math.ceil(GROUPS_SIMULATED / per_node))
         self.share = self.groups / setup.groups
         slots = self.groups * setup.in_flight * setup.layout.targets
         self.whole = max(1, math.ceil(setup.micro_batches * self.share))
@@ -89,7 +92,6 @@ class _Run:
         self.intervals: dict[str, list[tuple[float, float]]] = {}
         self.capacity: Counter[str] = Counter(writers=int(self.writer.capacity), store=1)
         nodes: list[simpy.Resource] = []
-        per_node = math.ceil(setup.groups / setup.cluster.nodes)
         for number in range(self.groups):
             if number % per_node == 0:
                 nodes.append(simpy.Resource(self.env, setup.cluster.places_per_node))

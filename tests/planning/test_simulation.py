@@ -48,6 +48,18 @@ def test_cores_are_shared_and_then_they_are_the_bottleneck() -> None:
     assert crowded.bottleneck == "cores"
 
 
+@pytest.mark.parametrize("group", ["shared", "1:1", "1:2", "1:3"])
+@pytest.mark.parametrize("nodes", [1, 40])
+def test_no_shape_does_more_than_the_cores_can(group: str, nodes: int) -> None:
+    """Work that was half done when counting began would favour shapes that hold much of it."""
+    phases = Phases(drafter_s=0.7, target_s=1.5, render_s=0.2, batch_size=1)
+    cluster = Cluster(nodes=nodes, cores=2)
+    rate = run(phases, group, cluster=cluster, groups=nodes * (2 if group == "shared" else 1), in_flight=5).images_per_s
+    most = nodes * 2 / (0.7 + 1.5 + 0.2)
+    assert rate <= 1.02 * most
+    assert group == "1:1" or rate == pytest.approx(most, rel=0.02)
+
+
 def test_a_store_at_its_limit_is_named() -> None:
     outcome = run(Phases(target_s=0.1, batch_size=8), "1", groups=4, store_puts_per_s=40.0)
     assert outcome.images_per_s == pytest.approx(40, rel=0.02)
@@ -64,7 +76,7 @@ def test_slow_puts_hold_up_one_writer() -> None:
 def test_many_groups_are_simulated_as_few() -> None:
     """Proportions hold: 256 groups are eight times 32, in a fraction of a second."""
     phases = Phases(drafter_s=0.5, target_s=0.5, batch_size=4)
-    few, many = (run(phases, groups=n, cores=2 * n, n=10_000 * n) for n in (32, 256))
+    few, many = (run(phases, groups=n, cluster=Cluster(nodes=n, cores=2), n=10_000 * n) for n in (32, 256))
     assert many.images_per_s == pytest.approx(8 * few.images_per_s, rel=0.01)
     assert many.seconds == pytest.approx(few.seconds, rel=0.01)
     assert few.images_per_s == pytest.approx(32 * 4 / 0.5, rel=0.02)
