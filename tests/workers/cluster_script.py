@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +64,7 @@ def spread(folder: str) -> dict[str, Any]:
 
 
 def grow(folder: str) -> dict[str, Any]:
-    """One group at first; a second node comes while it works."""
-    import functools
-
+    """One group at first, whose prompts hold it until a second group works on a node that comes later."""
     import ray
     import stub_roles
 
@@ -79,17 +79,22 @@ def grow(folder: str) -> dict[str, Any]:
     ray.init(address=cluster.address, logging_level="error", log_to_driver=False)
     options = RunOptions(wait_for_gpus=1, in_flight=2)
     placement = preflight(options, roles=2, role_bytes=1, nodes=live_nodes, say=print)
-    roles = Roles(
-        target=functools.partial(stub_roles.make_target, sleep_s=0.8),
-        drafter=functools.partial(stub_roles.make_drafter, sleep_s=0.8),
-    )
-    blocks = [(n, [Item(key=str(n), sample=0, text="x", seed=n)]) for n in range(80)]
-    timeline, done, started = Timeline(), 0, placement.groups
-    for rows in run_stage(blocks, roles, placement, put, in_flight=2, timeline=timeline):
-        if not done:
-            cluster.add_node(num_cpus=1, num_gpus=2)
-        done += len(rows)
-    return {"started": started, "done": done, "lanes": sorted(lane["label"] for lane in timeline.lanes()["lanes"])}
+    roles = Roles(target=stub_roles.make_target, drafter=stub_roles.make_drafter)
+    blocks = [(n, [Item(key=str(n), sample=0, text=f"meet:{folder}", seed=n)]) for n in range(40)]
+    timeline, done = Timeline(), []
+
+    def work() -> None:
+        for rows in run_stage(blocks, roles, placement, put, in_flight=2, timeline=timeline):
+            done.extend(rows)
+
+    run = threading.Thread(target=work)
+    run.start()
+    while run.is_alive() and not any(Path(folder).iterdir()):  # until the first target is at work
+        time.sleep(0.1)
+    cluster.add_node(num_cpus=1, num_gpus=2)
+    run.join()
+    lanes = sorted(lane["label"] for lane in timeline.lanes()["lanes"])
+    return {"started": placement.groups, "done": len(done), "lanes": lanes}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Small real roles without torch: tokens are lists of ints, pictures one colour that follows from text and seed.
 
 Words of a text order a fault: "refuse" PromptError, "boom" ValueError while decoding, "fatal" CheckpointError while
-decoding, "die" ends the target's process, "dieonce:PATH" and "hangonce:PATH" do so while PATH does not exist.
+decoding, "die" ends the target's process, "dieonce:PATH" and "hangonce:PATH" do so while PATH does not exist, and
+"meet:FOLDER" fails unless a target of another process meets this one there within three minutes.
 """
 
 import hashlib
@@ -149,6 +150,13 @@ def _misbehave(text: str) -> None:
             raise CheckpointError("the codebook has 16 entries, the drafter's 32: use one tokenizer")
         if name == "die":
             os._exit(9)
+        if name == "meet":
+            Path(path, str(os.getpid())).touch()
+            deadline = time.monotonic() + 180
+            while len(list(Path(path).iterdir())) < 2:
+                if time.monotonic() > deadline:
+                    raise CheckpointError("no second group came")  # the run ends
+                time.sleep(0.05)
         if name in ("dieonce", "hangonce") and not Path(path).exists():
             Path(path).touch()
             os._exit(9) if name == "dieonce" else time.sleep(600)

@@ -31,8 +31,7 @@ def test_a_pair_over_two_nodes_survives_a_death_and_leaves_no_placement_group(tm
     assert (answer["after_success"], answer["held"], answer["after_close"]) == ([], 1, [])
 
 
-@pytest.mark.xfail(strict=False, reason="on a busy machine the second node comes when all is done")
 def test_a_group_on_a_node_that_comes_later_joins(tmp_path: Path) -> None:
     answer = told("grow", tmp_path)
-    assert (answer["started"], answer["done"]) == (1, 80)
+    assert (answer["started"], answer["done"]) == (1, 40)
     assert answer["lanes"] == ["group 1 drafter", "group 1 target", "group 2 drafter", "group 2 target"]
