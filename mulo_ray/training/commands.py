@@ -97,14 +97,18 @@ def scale(
     px: int,
     steps: int = 10_000,
     batch: int = 32,
+    early: int = 48,
     lr: float = 2e-3,
     start_from_px: int | None = None,
 ) -> None:
     """Train one scale; resumes from its checkpoint, or from the published weights where none exists.
 
+    A step has BATCH whole pictures, and of EARLY others the first row, where the caption chooses the picture.
     `start_from_px` begins a fresh scale with another size's weights.
     """
-    build = functools.partial(build_scale, options, px, batch, lr, start_from_px)
+    if early < 0:
+        raise UsageError(f"--early must be 0 (whole pictures only) or more, got {early}")
+    build = functools.partial(build_scale, options, px, batch, lr, start_from_px, early)
     build()  # tokens are made once, here, and mistakes come before any worker starts
     _train(options, steps, build, fresh=options.fresh or start_from_px is not None)
 
@@ -173,14 +177,16 @@ def build_tokenizer(options: TrainOptions, steps: int, batch: int, lr: float) ->
     return TokenizerStage(sets, config=config, batch=batch, lr=lr, seed=options.seed, steps=steps)
 
 
-def build_scale(options: TrainOptions, px: int, batch: int, lr: float, start_from_px: int | None) -> ScaleStage:
+def build_scale(
+    options: TrainOptions, px: int, batch: int, lr: float, start_from_px: int | None, early: int = 0
+) -> ScaleStage:
     """The stage as a worker builds it."""
     torch.set_num_threads(options.threads)
     shown = load_pictures(options.folder / "data", px)
     vq: VQ = load_tokenizer(options.place)
     tokens = tokenise(vq, shown, options.folder)
     sizes = sizes_of(options.place, px, fresh=options.fresh or start_from_px is not None)
-    stage = ScaleStage(px, tokens, shown.records, vq, sizes=sizes, batch=batch, lr=lr, seed=options.seed)
+    stage = ScaleStage(px, tokens, shown.records, vq, sizes=sizes, batch=batch, early=early, lr=lr, seed=options.seed)
     if start_from_px:
         weights = scale_weights(options.place, start_from_px)
         stage.network.load_state_dict(weights, strict=False)  # a smaller scale may have fewer layers

@@ -1,6 +1,8 @@
 """One scale of a family as a stage of training: its transformer on tokens of its pictures. Knows no file.
 
-Conditions are dropped for guidance, words are hidden so that letter groups learn to stand in for unknown ones.
+Conditions are dropped for guidance, words are hidden so that letter groups learn to stand in for unknown ones. A step
+has whole pictures and, at a tenth of their cost, many more cut after their first row: there the caption chooses the
+picture, and a scale that knows its pictures by heart still has the most to learn (docs/log.md, 2026-12-03).
 """
 
 import dataclasses
@@ -24,7 +26,9 @@ from mulo_ray.training.samples import sample_pictures
 from mulo_ray.training.stages import Average, Measured, Share
 from mulo_ray.training.tokens import TokenSet, fingerprint, refuse_other_tokenizer
 
-_DROP_CAPTION, _DROP_WORD, _MIRROR = 0.1, 0.1, 0.15
+_DROP_CAPTION, _DROP_WORD, _MIRROR = 0.1, 0.1, 0.05
+_EARLY_STREAM = 1_000_000
+"""Added to the step for the first rows of a step: other pictures, other captions."""
 _CHECK_BATCH = 32
 SHEET = (
     "red heart",
@@ -39,7 +43,10 @@ SHEET = (
 
 
 class ScaleStage:
-    """Cross-entropy of every token given the caption and the tokens before it."""
+    """Cross-entropy of every token given the caption and the tokens before it.
+
+    A step is `batch` whole pictures and the first rows of `early` others, every token of weight one.
+    """
 
     def __init__(
         self,
@@ -50,6 +57,7 @@ class ScaleStage:
         *,
         sizes: EmojiSizes | None = None,
         batch: int = 32,
+        early: int = 0,
         lr: float = 2e-3,
         seed: int = 0,
         check: int = 128,
@@ -58,10 +66,9 @@ class ScaleStage:
         self.name = f"scale-{px}"
         self.tokenizer = fingerprint(vq)
         self._tokens, self._records, self._vq = tokens, records, vq
-        self._seed, self._batch_size = seed, batch
+        self._seed = seed
         self._train = _indices(records, "train")
-        if batch > len(self._train):
-            self._batch_size = len(self._train)
+        self._batch_size, self._early_size = (min(size, len(self._train)) for size in (batch, early))
         self._held_out = {split: _indices(records, split)[:check] for split in ("concept", "combination")}
         self._seen = self._train[torch.randperm(len(self._train), generator=torch.Generator().manual_seed(seed))][
             :check
@@ -84,13 +91,30 @@ class ScaleStage:
     def loss(self, step: int, share: Share) -> Measured:
         """See `stages.Stage.loss`."""
         ids, targets, pictures = self.batch(step, share)
-        loss = F.cross_entropy(self.network(ids, targets).flatten(0, 1), targets.flatten())
-        epoch = (step + 1) * self._batch_size / len(self._train)
-        return Measured(loss=loss, pictures=pictures, values={"epoch": epoch})
+        whole = self._nats(ids, targets)
+        values = {
+            "epoch": (step + 1) * self._batch_size / len(self._train),
+            "whole": float(whole.detach()) / targets.numel(),
+        }
+        if not self._early_size:
+            return Measured(loss=whole / targets.numel(), pictures=pictures, values=values)
+        ids, first, _ = self._draw(step + _EARLY_STREAM, self._early_size, share)
+        first = first[:, : self.network.body.config.side]
+        early = self._nats(ids, first)
+        values["first_row"] = float(early.detach()) / first.numel()
+        loss = (whole + early) / (targets.numel() + first.numel())
+        return Measured(loss=loss, pictures=pictures, values=values)
 
     def batch(self, step: int, share: Share) -> tuple[Tensor, Tensor, int]:
         """This worker's conditions and tokens of batch number `step`, and how many pictures the whole batch has."""
-        chosen = self._order(step)
+        return self._draw(step, self._batch_size, share)
+
+    def _nats(self, ids: Tensor, targets: Tensor) -> Tensor:
+        logits = self.network(ids, targets)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+
+    def _draw(self, step: int, size: int, share: Share) -> tuple[Tensor, Tensor, int]:
+        chosen = self._order(step, size)
         generator = torch.Generator().manual_seed((self._seed << 32) + step)
         mirrored = torch.rand(len(chosen), generator=generator) < _MIRROR
         ids = condition_ids([self._caption(index, step) for index in chosen.tolist()])
@@ -120,18 +144,20 @@ class ScaleStage:
     def evaluate(self) -> dict[str, float]:
         """Negative log-likelihood in nats per token, captions by name and style: held-out splits, and seen pictures."""
         found = {f"held_out_nll_{split}": self._nll(index) for split, index in self._held_out.items() if len(index)}
-        return {**found, "nll_seen": self._nll(self._seen)}
+        return {**found, "nll_seen": self._nll(self._seen), "nll_seen_first_row": self._nll(self._seen, rows=1)}
 
     def sheet(self) -> np.ndarray | None:
         """Samples of a few captions, guided, two of each."""
         return sample_pictures(self.average.network, self._vq, SHEET, per_caption=2, seed=self._seed)
 
-    def _nll(self, index: Tensor) -> float:
-        total = 0.0
+    def _nll(self, index: Tensor, rows: int | None = None) -> float:
+        """Nats per token of the pictures at `index`: of their first `rows`, or of all."""
+        total, side = 0.0, self.network.body.config.side
+        cells = side * (side if rows is None else rows)
         for some in index.split(_CHECK_BATCH):
             records = [self._records[i] for i in some.tolist()]
             ids = condition_ids([prompt_used(f"{r.style} {r.name}", frozenset()) for r in records])
-            targets = self._tokens.of(some, torch.zeros(len(some), dtype=torch.bool))
+            targets = self._tokens.of(some, torch.zeros(len(some), dtype=torch.bool))[:, :cells]
             ids, targets = ids.to(self._device), targets.to(self._device)
             logits = self.average.network(ids, targets)
             total += float(F.cross_entropy(logits.flatten(0, 1), targets.flatten())) * len(some)
@@ -143,14 +169,14 @@ class ScaleStage:
         rng = random.Random(f"{self._seed} {step} {index}")
         return prompt_used(caption(described, rng), frozenset(record.name.split()))
 
-    def _order(self, step: int) -> Tensor:
+    def _order(self, step: int, size: int) -> Tensor:
         """Indices of batch `step`: whole shuffled epochs, the last short batch left out."""
-        per_epoch = len(self._train) // self._batch_size
+        per_epoch = len(self._train) // size
         epoch, place = divmod(step, per_epoch)
         order = torch.randperm(
             len(self._train), generator=torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
         )
-        return self._train[order[place * self._batch_size : (place + 1) * self._batch_size]]
+        return self._train[order[place * size : (place + 1) * size]]
 
 
 def initialise(model: EmojiNetwork) -> None:

@@ -95,8 +95,23 @@ def test_held_out_pictures_are_never_trained_on(data):
     assert names["concept"] == ["noto/gold-circle", "twemoji/gold-circle", "fluent/gold-circle"]
     assert names["combination"] == ["noto/blue-circle"]
     stage = ScaleStage(32, tokenise(VQ(), pictures, data), pictures.records, VQ(), batch=4)
-    seen = {pictures.records[i].split for step in range(20) for i in stage._order(step).tolist()}
+    seen = {pictures.records[i].split for step in range(20) for i in stage._order(step, 4).tolist()}
     assert seen == {"train"}
+
+
+def test_a_step_weighs_whole_pictures_and_first_rows_by_their_tokens(data):
+    pictures = load_pictures(data, 32)
+    stage = ScaleStage(32, tokenise(VQ(), pictures, data), pictures.records, VQ(), batch=2, early=6)
+    with torch.no_grad():  # an untrained output gives every token the same nats
+        stage.network.body.output.weight.normal_(std=0.5)
+    measured = stage.loss(3, Share())
+    whole, first = measured.values["whole"], measured.values["first_row"]
+    assert measured.loss.item() == pytest.approx((2 * 16 * whole + 6 * 4 * first) / (2 * 16 + 6 * 4), rel=1e-5)
+    assert abs(whole - first) > 0.01
+    assert measured.pictures == 2
+    assert "first_row" not in ScaleStage(32, stage._tokens, pictures.records, VQ(), batch=2).loss(3, Share()).values
+    figures = stage.evaluate()
+    assert figures["nll_seen_first_row"] != figures["nll_seen"]
 
 
 def test_the_files_list_what_the_seed_draws(tmp_path):

@@ -86,6 +86,7 @@ def test_a_row_that_kills_its_text_stage_fails_alone(tmp_path: Path) -> None:
     assert "ended its text stage alone" in rows["k1"].error
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_text_stage_that_hangs_is_replaced(tmp_path: Path) -> None:
     """docs/reports.md D3: no error and no progress."""

@@ -107,6 +107,7 @@ def test_rows_kept_only_for_company_are_not_handed_on() -> None:
     assert part.column("key").to_pylist() == ["k0", "k2"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: Path) -> None:
     """reports D3, ray#59522: a target dies once, one row of eight always kills: 7 images, 1 failure."""
@@ -119,6 +120,7 @@ def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: 
     assert len(contents(tmp_path / "out")) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_worker_that_hangs_is_replaced(tmp_path: Path) -> None:
     """reports D3: no error and no progress. In a run of its own: a row that hangs when it runs alone would fail."""
