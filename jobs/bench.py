@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also from an unpacked upload, with nothing installed
 
 from mulo_ray import cli
-from mulo_ray.benchmark import bench_lines
+from mulo_ray.benchmark import bench_lines, line_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,7 @@ def job(options: BenchOptions) -> None:
     lines = []
     for line in bench_lines(options.batch, options.repeats, command):
         lines.append(line)
-        verdict = "" if line["goal"] is None else f" (goal {line['goal']:g}: {'met' if line['pass'] else 'MISSED'})"
-        print(f"{line['value']:>10} {line['unit']:<8} {line['name']}{verdict}", flush=True)
+        print(line_text(line), flush=True)
     if options.out:
         Path(options.out).write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
 

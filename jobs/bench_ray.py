@@ -12,7 +12,7 @@ from typing import Literal
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also from an unpacked upload, with nothing installed
 
 from mulo_ray import cli
-from mulo_ray.ray_benchmark.figures import line_text
+from mulo_ray.benchmark import line_text
 from mulo_ray.ray_benchmark.suite import PARTS, Sizes
 
 
@@ -34,8 +34,8 @@ class BenchOptions(Sizes):
 def job(options: BenchOptions) -> None:
     """Measure part by part, print a line per figure, write the list."""
     lines = []
+    command = " ".join(["python jobs/bench_ray.py", *sys.argv[1:]])
     for part in options.parts:
-        command = " ".join(["python jobs/bench_ray.py", *sys.argv[1:]])
         for line in PARTS[part](options, command):
             print(line_text(line), flush=True)
             lines.append(line)

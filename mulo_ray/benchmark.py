@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from mulo_ray.bench.contender import Contender
 from mulo_ray.bench.lines import Line as Line
-from mulo_ray.bench.lines import line
+from mulo_ray.bench.lines import line as line
+from mulo_ray.bench.lines import line_text as line_text
 from mulo_ray.bench.settings import Setting, parse
 from mulo_ray.config import JobConfig, ModelOptions
 from mulo_ray.engine import Engine, family_engine
@@ -115,7 +116,7 @@ def official_shape_speed(repeats: int, command: str) -> Iterator[Line]:
             statistics.median(speeds),
             "tokens/s",
             command,
-            goal,
+            at_least=goal,
         )
         speeds = [tokens_per_second(scale, batch, 1, time.process_time) for _ in range(repeats)]
         yield line(

@@ -55,7 +55,7 @@ def plan(options: PlanOptions, report: Mapping[str, Any] | None) -> str:
         nodes=options.nodes, gpus_per_node=options.gpus_per_node, cores=options.cores, threads=options.threads
     )
     measured = None if report is None else read_report(report)
-    images = options.prompts or (measured.images if measured else 0)
+    images = options.prompts if options.prompts is not None else measured.images if measured else 0
     question = Question(
         phases=_phases(options, measured),
         cluster=cluster,

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mulo_ray.benchmark import Line
+from mulo_ray.benchmark import Line, line
 from mulo_ray.config import GroupName
 from mulo_ray.ray_benchmark.driver_memory import drive
 from mulo_ray.ray_benchmark.family_run import bare_loop, family_config, through_ray
-from mulo_ray.ray_benchmark.figures import figure, in_fresh_process
 from mulo_ray.ray_benchmark.stub_run import StubRun, measure, measure_groups
+from mulo_ray.ray_benchmark.trials import in_fresh_process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,12 @@ def pipelining(sizes: Sizes, command: str) -> Iterator[Line]:
     told = in_fresh_process(measure_groups, [pair, serial, three] * sizes.repeats)
     pairs, serials, threes = (told[n::3] for n in range(3))
     name = "20 micro-batches of 50:50 ms in a 1:1 group, time over the ideal 21 x 50 ms"
-    yield figure(name, _median(pairs, "seconds") / 1.05, "x", command, at_most=1.1)
+    yield line(name, _median(pairs, "seconds") / 1.05, "x", command, at_most=1.1)
     same = len({one["sha256"] for one in pairs + serials}) == 1
-    yield figure("... and the same pictures with one micro-batch in flight (1: yes)", same, "", command, at_least=1)
-    yield figure(
-        "... time with one in flight over the ideal 40 x 50 ms", _median(serials, "seconds") / 2.0, "x", command
-    )
+    yield line("... and the same pictures with one micro-batch in flight (1: yes)", same, "", command, at_least=1)
+    yield line("... time with one in flight over the ideal 40 x 50 ms", _median(serials, "seconds") / 2.0, "x", command)
     name = "20 micro-batches of 50:150 ms in a 1:3 group, time over the ideal 20 x 50 + 150 ms"
-    yield figure(name, _median(threes, "seconds") / 1.15, "x", command, at_most=1.15)
+    yield line(name, _median(threes, "seconds") / 1.15, "x", command, at_most=1.15)
 
 
 def many_groups(sizes: Sizes, command: str) -> Iterator[Line]:
@@ -60,10 +58,10 @@ def many_groups(sizes: Sizes, command: str) -> Iterator[Line]:
     one = StubRun(drafter_s=0.5, target_s=0.5, micro_batches=max(20, sizes.micro_batches // sizes.groups))
     [alone] = in_fresh_process(measure, [one])
     [together] = in_fresh_process(measure, [many])
-    yield figure("one stub group of 500 ms a phase, micro-batches of 4", alone["images_per_s"], "images/s", command)
+    yield line("one stub group of 500 ms a phase, micro-batches of 4", alone["images_per_s"], "images/s", command)
     name = f"{sizes.groups} such groups over {sizes.groups} times one, middle 80 % of completions"
     share = together["images_per_s"] / (sizes.groups * alone["images_per_s"])
-    yield figure(name, share, "x", command, at_least=0.9)
+    yield line(name, share, "x", command, at_least=0.9)
 
 
 def many_prompts(sizes: Sizes, command: str) -> Iterator[Line]:
@@ -73,11 +71,11 @@ def many_prompts(sizes: Sizes, command: str) -> Iterator[Line]:
     many = in_fresh_process(drive, large, sizes.prompts_batch, 2)
     per_prompt = (many["pss_mib"] - few["pss_mib"]) * 1024 / (large - small)
     name = f"driver memory (PSS) per prompt, from {small:,} to {large:,} prompts"
-    yield figure(name, per_prompt, "KB/prompt", command, at_most=1.0)
+    yield line(name, per_prompt, "KB/prompt", command, at_most=1.0)
     million = (many["pss_mib"] + per_prompt * (1_000_000 - large) / 1024) / 1024
-    yield figure("... extrapolated to a million prompts", million, "GiB", command)
-    yield figure("... spilled by the object store", many["spilled_mib"], "MiB", command, at_most=0)
-    yield figure(f"... time for {large:,} prompts", many["seconds"] / 60, "min", command, at_most=15)
+    yield line("... extrapolated to a million prompts", million, "GiB", command)
+    yield line("... spilled by the object store", many["spilled_mib"], "MiB", command, at_most=0)
+    yield line(f"... time for {large:,} prompts", many["seconds"] / 60, "min", command, at_most=15)
 
 
 def family(sizes: Sizes, command: str) -> Iterator[Line]:
@@ -101,16 +99,16 @@ def family(sizes: Sizes, command: str) -> Iterator[Line]:
         one["images_per_s"] / batch * max(one["drafter_s"], one["target_s"] + one["render_s"]) for one in told["1:1"]
     ]
     name = "1:1 group of the embedded family, rate over that of its slower role"
-    yield figure(name, statistics.median(shares), "x", command, at_least=0.9)
+    yield line(name, statistics.median(shares), "x", command, at_least=0.9)
     rates = {name: [one["images_per_s"] for one in ones] for name, ones in told.items()}
     for name in list(settings)[:4]:
-        yield figure(f"embedded family, {name}", statistics.median(rates[name]), "images/s", command)
+        yield line(f"embedded family, {name}", statistics.median(rates[name]), "images/s", command)
     fixed = [max(rates[name][n] for name in list(settings)[:3]) for n in range(sizes.repeats)]
     ratios = [chosen / best for chosen, best in zip(rates["auto"], fixed, strict=True)]
-    yield figure("--group auto over the best of them", statistics.median(ratios), "x", command, at_least=0.9)
+    yield line("--group auto over the best of them", statistics.median(ratios), "x", command, at_least=0.9)
     ratios = [ray / loop for ray, loop in zip(rates["one shared group"], bare, strict=True)]
     name = "one group with Ray, writer and store over the bare loop"
-    yield figure(name, statistics.median(ratios), "x", command, at_least=0.9)
+    yield line(name, statistics.median(ratios), "x", command, at_least=0.9)
 
 
 PARTS: dict[str, Part] = {

@@ -111,16 +111,27 @@ class Stored:
     """A ledger row on its way to the driver, with what was measured on the way."""
 
     row: LedgerRow
-    timing: str = ""  # JSON of a micro-batch's timing, with one of its images
+    timing: dict[str, Any] | None = None  # of a micro-batch, with one of its images
     put_s: float | None = None  # None: nothing was put
 
 
 def rows_table(rows: Sequence[Stored]) -> pa.Table:
     return pa.Table.from_pylist(
-        [dataclasses.asdict(one.row) | {"timing": one.timing, "put_s": one.put_s} for one in rows], ROW_SCHEMA
+        [
+            dataclasses.asdict(one.row) | {"timing": json.dumps(one.timing) if one.timing else "", "put_s": one.put_s}
+            for one in rows
+        ],
+        ROW_SCHEMA,
     )
 
 
 def read_rows(table: pa.Table) -> list[Stored]:
     rows: list[dict[str, Any]] = table.to_pylist()
-    return [Stored(timing=row.pop("timing"), put_s=row.pop("put_s"), row=LedgerRow(**row)) for row in rows]
+    return [
+        Stored(
+            timing=json.loads(told) if (told := row.pop("timing")) else None,
+            put_s=row.pop("put_s"),
+            row=LedgerRow(**row),
+        )
+        for row in rows
+    ]

@@ -48,7 +48,7 @@ class RunMetrics:
             if one.row.stats:
                 self._add_costs(json.loads(one.row.stats))
             if one.timing:
-                self._add_timing(json.loads(one.timing))
+                self._add_timing(one.timing)
             if one.put_s is not None:
                 self._inc("mulo_phase_seconds_total", one.put_s, phase="put")
         self._wanted -= len(stored)

@@ -77,7 +77,7 @@ def group_shape(options: RunOptions, roles: int, nodes: Sequence[Node], *, text:
         )
     only_one = text and sum(gpus) == 1 and not waits
     text_gpus = 0 if not text else TEXT_SHARE_OF_ONLY_GPU if only_one else 1
-    fits_one_node = max(most_gpus, 0) >= wanted
+    fits_one_node = most_gpus >= wanted
     shares = members == 2 and not options.span_nodes and 1 <= min(most_gpus, sum(gpus) - text) < wanted and not waits
     num_gpus = 1 - text_gpus if only_one and wanted <= 2 else 1 if shares else wanted
     return GroupShape(

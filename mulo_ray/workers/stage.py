@@ -6,7 +6,6 @@ Knows no model, store or file format: it is handed roles and a `put`.
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from mulo_ray.workers.placement import CPUS_PER_SPREAD_GROUP, CPUS_PER_WRITER, P
 from mulo_ray.workers.reservation import remove_all
 from mulo_ray.workers.roles import Item, Roles
 from mulo_ray.workers.timeline import Timeline
-from mulo_ray.workers.writer import Put, Writer
+from mulo_ray.workers.writer import GROUPS_PER_WRITER, Put, Writer
 
 READ_AHEAD = 3
 """Micro-batches that a group is handed per turn it has: their prompts are read by a busy role, so they come early."""
@@ -91,7 +90,7 @@ def run_stage(
 def _note(timeline: Timeline, stored: Sequence[Stored]) -> None:
     for one in stored:
         if one.timing:
-            timeline.add(json.loads(one.timing))
+            timeline.add(one.timing)
         if one.put_s is not None:
             timeline.add_put(one.put_s)
 
@@ -152,7 +151,7 @@ def _dataset(
             batch_size=None,
             batch_format="pyarrow",
             num_cpus=CPUS_PER_WRITER,
-            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, placement.max_groups // 4)),
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, placement.max_groups // GROUPS_PER_WRITER)),
             fn_constructor_kwargs={"put": put, "attempts": attempts},
         )
 

@@ -62,7 +62,7 @@ class Timeline:
         self._samples: dict[str, Sample] = {}
 
     def add(self, timing: Mapping[str, Any]) -> None:
-        """`timing` is what `group_timing` made of one micro-batch."""
+        """`timing` is what `crew.Decoded` says of one micro-batch."""
         group = self._groups.setdefault(timing["group"], len(self._groups) + 1)
         self._finished.append(timing["finished"])
         self._images.append(timing["images"])

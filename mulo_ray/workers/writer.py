@@ -1,6 +1,7 @@
 """The stage that puts files and emits ledger rows without them. Knows no store, only a `put`, and no format."""
 
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ Put = Callable[[str, int, bytes], str]
 Raises, after its own retries, StoreBusyError for what may pass later and another StorageError for what will not.
 """
 
+GROUPS_PER_WRITER = 4
+"""Groups that one more writer is allowed for."""
 PUTS_AT_ONCE = 8
 """An object store answers in tens of milliseconds: waiting for one at a time would hold the groups up."""
 
@@ -41,7 +44,8 @@ class Writer:
 
     def _store(self, row: dict[str, Any]) -> Stored:
         png: bytes = row.pop("png")
-        timing: str = row.pop("timing")
+        told = row.pop("timing")
+        timing = json.loads(told) if told else None
         if row["error"]:
             return Stored(row=LedgerRow(status="failed", **row), timing=timing)
         started = time.monotonic()
