@@ -38,6 +38,15 @@ def test_what_helps_is_said() -> None:
     assert "--in-flight 1 with --batch-size 1 fits" in refusal(plans[1:2], LOAD, only_alone)
 
 
+def test_the_advice_fits_every_role() -> None:
+    """The drafter alone would take a batch of six; the target takes none at all, nor does the language model."""
+    card = read_card("tar-7b", "random")
+    plans = role_plans(card, dataclasses.replace(LOAD, drafter_px=256, target_px=1024), "cuda")
+    assert len([plan for plan in plans if plan.total(LOAD.batch, LOAD.in_flight) > 8 * GIB]) == 3
+    assert "language model" in refusal(plans, LOAD, 8 * GIB)
+    assert refusal(plans, LOAD, 8 * GIB).endswith("it needs a larger device")
+
+
 def test_guidance_off_halves_the_cache_and_plain_decoding_needs_no_drafter() -> None:
     card = read_card("llamagen-t2i-xl", "random")
     [target, _] = role_plans(card, Load(drafter_px=None, target_px=512, decoder="ar", guided=False), "cuda")
