@@ -17,7 +17,7 @@ from mulo_ray.training.emoji_sources import STYLES
 from mulo_ray.training.folders import Folder
 from mulo_ray.training.model_card import model_card
 from mulo_ray.training.pictures import load_pictures
-from mulo_ray.training.starts import latest_weights
+from mulo_ray.training.starts import PACKAGE_WEIGHTS
 from mulo_ray.training.tokens import fingerprint
 
 DEFAULT_PAIR = (64, 128)
@@ -86,10 +86,9 @@ def publish(data: Path, checkpoints: str | Path, folder: Path, evaluation: Path 
 
 def _latest_tokenizer(folder: Path) -> dict[str, Any]:
     """Copies the tokenizer that stages without one of their own were trained on; its line of the card."""
-    latest = latest_weights()
-    entry: dict[str, Any] = _old_card(latest)["tokenizer"]
-    if latest.resolve() != folder.resolve():
-        shutil.copyfile(latest / entry["file"], folder / entry["file"])
+    entry: dict[str, Any] = _old_card(PACKAGE_WEIGHTS)["tokenizer"]
+    if folder.resolve() != PACKAGE_WEIGHTS.resolve():
+        shutil.copyfile(PACKAGE_WEIGHTS / entry["file"], folder / entry["file"])
     return entry
 
 

@@ -17,20 +17,13 @@ from mulo_ray.training.folders import Folder
 from mulo_ray.training.tokens import fingerprint
 
 PACKAGE_WEIGHTS = Path(__file__).parents[1] / "models" / "emoji" / "weights"
-NEXT_WEIGHTS = Path(__file__).parent / "next"
-"""Weights on their way to the next version of the family (`publish --out`); looked at first, where it exists."""
-
-
-def latest_weights() -> Path:
-    """The folder that training goes on from."""
-    return NEXT_WEIGHTS if (NEXT_WEIGHTS / "family.json").exists() else PACKAGE_WEIGHTS
 
 
 def load_tokenizer(place: str) -> VQ:
     """The trained tokenizer: the checkpoint in `place`, else the published one."""
     state = load_state(Folder(place), "tokenizer")
     if state is None:
-        return load_vq(latest_weights())
+        return load_vq(PACKAGE_WEIGHTS)
     vq = VQ(VQConfig(**state["extra"].get("config", {})))
     vq.load_state_dict(state["average"])
     vq.requires_grad_(False).eval()
@@ -42,7 +35,7 @@ def sizes_of(place: str, px: int, *, fresh: bool = False) -> EmojiSizes:
     state = load_state(Folder(place), f"scale-{px}")
     if state is not None:
         return EmojiSizes(**state["extra"].get("sizes", {}))
-    folder = latest_weights()
+    folder = PACKAGE_WEIGHTS
     published = (folder / f"scale-{px}.safetensors").exists()
     if fresh or not published or fingerprint(load_vq(folder)) != fingerprint(load_tokenizer(place)):
         return default_sizes(px)
@@ -75,7 +68,7 @@ def published_weights(
 
     None as well for weights that belong to another tokenizer than the one with the fingerprint `tokenizer`.
     """
-    folder = latest_weights()
+    folder = PACKAGE_WEIGHTS
     path = folder / f"{name}.safetensors"
     if not path.exists():
         return None

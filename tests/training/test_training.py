@@ -21,7 +21,7 @@ from mulo_ray.training.pictures import load_pictures, rasterise
 from mulo_ray.training.publish import publish
 from mulo_ray.training.scales import ScaleStage
 from mulo_ray.training.stages import Share
-from mulo_ray.training.starts import latest_weights
+from mulo_ray.training.starts import PACKAGE_WEIGHTS
 from mulo_ray.training.tokenizer import TokenizerStage
 from mulo_ray.training.tokens import tokenise
 
@@ -171,7 +171,7 @@ def test_the_model_card_holds_the_figures_of_these_weights_only(data, tmp_path):
     """Without stages of its own a folder gets the tokenizer they would have been trained on."""
     out, evaluation = tmp_path / "family", tmp_path / "emoji.json"
     card = publish(data, tmp_path / "nothing", out)
-    assert card["tokenizer"] == json.loads((latest_weights() / "family.json").read_text())["tokenizer"]
+    assert card["tokenizer"] == json.loads((PACKAGE_WEIGHTS / "family.json").read_text())["tokenizer"]
     weights = read_card("emoji", str(out)).weights_fingerprint
     line = {
         "name": "seen: top-5",
