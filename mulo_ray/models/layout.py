@@ -1,6 +1,6 @@
 """How the ragged queries of one forward meet a cache: laid out as (R, Q), so that a row's keys are read once for all.
 
-Batch invariance (docs/method.md section 7): query counts come out of a few buckets and are never one, keys have full
+Batch invariance (docs/method.md section 7): query counts come out of a few buckets, from four on, and keys have full
 length. With exact shapes both are as short as they can be, and rows in step take neither mask nor index.
 Rows that no query is for are moved out of the way (`KVCache.front`) and not read: R counts the places in front.
 Shape letters: R rows, M queries, Q queries per row, S slots, A heads, D head size. Knows no model.
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from mulo_ray.models.kv_cache import KVCache
 
 MIN_ROWS = 16  # F.linear gives bit-equal rows from here on (float32, CPU)
-_BUCKETS = (2, 4, 8, 16)  # above: multiples of 64
+_BUCKETS = (4, 8, 16)  # above: multiples of 64; on some CPUs 1, 2 and 3 queries have kernels of their own
 
 
 def bucket(queries: int) -> int:

@@ -97,11 +97,11 @@ def test_models_of_other_codebooks_are_refused(family):
         family="emoji", weights=None, drafter_px=32, target_px=64, sampling=None, decoding=DecoderOptions(),
         batch_invariant=True, device="cpu",
     )  # fmt: skip
-    with pytest.raises(CheckpointError, match="draws from 1024 codes, its tokenizer has 32"):
+    with pytest.raises(CheckpointError, match="draws from 2048 codes, its tokenizer has 32"):
         _scale(spec, Other(), 64)
     low, high = family.scale(32, batch_invariant=True, side=8), family.scale(64, batch_invariant=True)
     low.codebook_size = 512
-    with pytest.raises(CheckpointError, match="512 codes and the target's 1024"):
+    with pytest.raises(CheckpointError, match="512 codes and the target's 2048"):
         SpeculativeTarget(high, low, SAMPLING, chain=2)
     assert dataclasses.replace(spec, target_px=32).ratio == 1
 
