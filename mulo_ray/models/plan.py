@@ -125,12 +125,12 @@ def refusal(plans: Sequence[RolePlan], load: Load, memory: int) -> str:
     """Why roles do not fit into a device of `memory` bytes each, and what to do; empty when they do."""
     batch, in_flight = load.batch, load.in_flight
     too_large = [plan for plan in plans if plan.total(batch, in_flight) > memory]
-    if too_large:  # the tightest speaks: what fits it fits the others
-        plan = min(too_large, key=lambda one: (one.largest_batch(memory, in_flight), one.largest_batch(memory, 1)))
-        largest = plan.largest_batch(memory, in_flight)
-        advice = f"--batch-size {largest} fits" if largest and plan.kv else "it needs a larger device"
-        if not largest and plan.largest_batch(memory, 1):
-            advice = f"--in-flight 1 with --batch-size {plan.largest_batch(memory, 1)} fits"
+    if too_large:  # the tightest speaks, and the advice fits all
+        plan = min(too_large, key=lambda one: one.largest_batch(memory, in_flight))
+        largest, alone = (min(one.largest_batch(memory, turns) for one in too_large) for turns in (in_flight, 1))
+        advice = f"--batch-size {largest} fits" if largest else "it needs a larger device"
+        if not largest and alone:
+            advice = f"--in-flight 1 with --batch-size {alone} fits"
         return (
             f"the {plan.name} needs about {_gib(plan.total(batch, in_flight))} for micro-batches of {batch} with "
             f"{in_flight} in flight and its device has {_gib(memory)}: {advice}"

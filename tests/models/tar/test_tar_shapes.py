@@ -71,6 +71,8 @@ def test_the_plan_of_the_largest_pair(capsys: pytest.CaptureFixture[str]) -> Non
     assert "keys and values 1.48 GB per image" in out
     assert "keys and values 0.30 GB per image" in out
     assert "language model: weights 15.05" in out
+    assert main(["--family", "tar-7b", "--target-px", "1024", "--gpu-memory", "16GiB"]) == 1
+    assert "the language model needs about 17.01 GiB" in capsys.readouterr().err
     assert main(["--family", "tar-7b", "--target-px", "1024", "--gpu-memory", "24GiB"]) == 1
     assert "--batch-size" in capsys.readouterr().err
     load = Load(drafter_px=512, target_px=1024, batch=4)
