@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _FRAMES = ("{}", "{}", "{}", "a {}", "an emoji of a {}", "a picture of {}", "{} icon", "a drawing of the {}")
 _STYLED = ("{style} {}", "{} in {style} style", "a {style} emoji of {}", "{}, {style}")
+_ASIDES = ("{} and a {}", "{} with a {}", "{} next to a {}", "a {} on a {}", "{} in front of the {}")
 _FILLERS = tuple(
     "beautiful big clean colorful cute day detailed enjoying funny good great lovely my nice outside parked "
     "really room shiny simple something today wooden young".split()
@@ -24,9 +25,14 @@ class Described:
     style: str = ""
 
 
-def caption(picture: Described, rng: random.Random) -> str:
-    """One caption: name, name with keywords, or keywords alone; a style word, and words that say nothing."""
+def caption(picture: Described, rng: random.Random, others: Sequence[str] = ()) -> str:
+    """One caption: name, name with keywords, or keywords alone; a style word, and words that say nothing.
+
+    Some captions of a picture with keywords go on to one of `others`, names of pictures: the first named is drawn.
+    """
     text = _content(picture, rng)
+    if picture.keywords and others and rng.random() < 0.15:
+        text = rng.choice(_ASIDES).format(picture.name, rng.choice(others).split()[-1])
     if rng.random() < 0.2:
         words = text.split()
         for _ in range(rng.randint(1, 3)):

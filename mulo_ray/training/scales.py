@@ -68,6 +68,7 @@ class ScaleStage:
         self._tokens, self._records, self._vq = tokens, records, vq
         self._seed = seed
         self._train = _indices(records, "train")
+        self._names = sorted({records[i].name for i in self._train.tolist()})
         self._batch_size, self._early_size = (min(size, len(self._train)) for size in (batch, early))
         self._held_out = {split: _indices(records, split)[:check] for split in ("concept", "combination")}
         self._seen = self._train[torch.randperm(len(self._train), generator=torch.Generator().manual_seed(seed))][
@@ -167,7 +168,7 @@ class ScaleStage:
         record = self._records[index]
         described = Described(name=record.name, keywords=record.keywords, style=record.style)
         rng = random.Random(f"{self._seed} {step} {index}")
-        return prompt_used(caption(described, rng), frozenset(record.name.split()))
+        return prompt_used(caption(described, rng, self._names), frozenset(record.name.split()))
 
     def _order(self, step: int, size: int) -> Tensor:
         """Indices of batch `step`: whole shuffled epochs, the last short batch left out."""

@@ -96,8 +96,12 @@ if __name__ == "__main__":
     from ray.cluster_utils import Cluster
 
     with tempfile.TemporaryDirectory(prefix="mr", dir="/tmp", ignore_cleanup_errors=True) as temp:
+        # Cluster writes its address where Ray's default folder is, whether that folder is there or not.
+        os.environ["RAY_TMPDIR"] = temp
+        folder = Path(temp) / "ray"
+        folder.mkdir()
         # The head holds the driver and no group, so that a node can be lost without the run's own process.
-        head = {"num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": True, "temp_dir": temp}
+        head = {"num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": True, "temp_dir": str(folder)}
         head |= {"dashboard_port": 0, "dashboard_agent_listen_port": 0}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:

@@ -131,6 +131,18 @@ def test_captions_keep_a_word_that_means_the_picture_and_vary():
     assert caption(Described(name="a dog on a sofa"), random.Random(3)).count("a dog on a sofa") == 1
 
 
+def test_some_captions_go_on_to_another_picture_after_their_own():
+    """The thing named first is drawn. A caption that a user wrote gets nothing added."""
+    described = Described(name="crying face", keywords=("sad",), style="noto")
+    drawn = [caption(described, random.Random(seed), ["red apple"]) for seed in range(300)]
+    both = [text for text in drawn if "apple" in text]
+    assert 20 < len(both) < 80
+    assert all(text.index("face") < text.index("apple") for text in both)
+    assert not any("red" in text.split() for text in both)
+    written = [caption(Described(name="a dog"), random.Random(seed), ["red apple"]) for seed in range(300)]
+    assert not any("apple" in text for text in written)
+
+
 def test_orthogonal_updates_have_singular_values_near_one():
     matrices = torch.randn(3, 24, 16, generator=torch.Generator().manual_seed(0))
     values = torch.linalg.svdvals(orthogonalise(matrices))
