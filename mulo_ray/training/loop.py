@@ -1,6 +1,6 @@
 """The loop that trains any stage: rate schedule, gradients over all workers, checkpoints, logs. Knows no model.
 
-float32 on a CPU, bfloat16 forwards under float32 weights on a GPU.
+float32, or bfloat16 forwards under float32 weights where `precision` says so.
 """
 
 import math
@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from mulo_ray.training.checkpoints import Checkpoint
+from mulo_ray.training.precision import mixed_precision
 from mulo_ray.training.stages import Share, Stage
 
 LOG_EVERY = 20
@@ -39,7 +40,7 @@ def train(
     running, pictures = math.nan, 0
     while step < steps and not _time_is_up(started + seconds, share, device):
         set_rate(stage.optimizers, rate(step, steps))
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=mixed_precision(device)):
             measured = stage.loss(step, share)
         for optimizer in stage.optimizers:
             optimizer.zero_grad(set_to_none=True)
