@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from mulo_ray.training.checkpoints import Checkpoint
-from mulo_ray.training.precision import mixed_precision
+from mulo_ray.training.precision import forward_precision
 from mulo_ray.training.stages import Share, Stage
 
 LOG_EVERY = 20
@@ -40,7 +40,7 @@ def train(
     running, pictures = math.nan, 0
     while step < steps and not _time_is_up(started + seconds, share, device):
         set_rate(stage.optimizers, rate(step, steps))
-        with torch.autocast(device.type, torch.bfloat16, enabled=mixed_precision(device)):
+        with forward_precision(device):
             measured = stage.loss(step, share)
         for optimizer in stage.optimizers:
             optimizer.zero_grad(set_to_none=True)

@@ -11,3 +11,8 @@ def mixed_precision(device: torch.device) -> bool:
     if device.type == "cpu":
         return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
     return device.type == "cuda"
+
+
+def forward_precision(device: torch.device) -> torch.autocast:
+    """The context of a forward with loss on `device`."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=mixed_precision(device))

@@ -68,10 +68,11 @@ class TokenizerStage:
         pixels = self._batch(generator)
         count = len(pixels)
         pixels = share.of(pixels).to(self._device)
-        vectors = self.network.embed(pixels)
+        vectors = self.network.embed(pixels).float()
         if step == 0:
             self._move_codes(torch.ones_like(self._idle, dtype=torch.bool), vectors.detach(), generator, share)
-        tokens = self.network.nearest(vectors)
+        with torch.autocast(self._device.type, enabled=False):  # of codes this close, bfloat16 takes others
+            tokens = self.network.nearest(vectors)
         codes = F.normalize(self.network.codebook, dim=-1)[tokens]
         commitment = (vectors - codes.detach()).square().sum(-1).mean()
         codebook = (vectors.detach() - codes).square().sum(-1).mean()
