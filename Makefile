@@ -10,7 +10,7 @@ ARGS          ?=
 PYTEST_ARGS   ?=
 
 # One environment for every run here: one torch thread per process, no usage report, no token files in $HOME, and Python's
-# cache of compiled modules, without which each worker process compiles Ray anew (1.5 instead of 0.5 s a worker).
+# cache of compiled modules, without which each worker process compiles Ray anew (1.6 instead of 0.5 s of processor time each).
 export OMP_NUM_THREADS = 1
 export RAY_USAGE_STATS_ENABLED = 0
 export RAY_AUTH_MODE = disabled

@@ -7,7 +7,7 @@ import torch
 
 @functools.cache
 def mixed_precision(device: torch.device) -> bool:
-    """On a GPU, and on a CPU with matrix units for bfloat16 (AMX: ten times the products a second); else float32."""
+    """On a GPU, and on a CPU with matrix units for bfloat16 (AMX); else float32."""
     if device.type == "cpu":
         return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
     return device.type == "cuda"

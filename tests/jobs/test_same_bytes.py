@@ -19,7 +19,7 @@ from ray_head import ray_environment, ray_head  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240, func_only=True)]
 JOB = ("jobs/coco5k.py", "--limit", "8", "--drafter-px", "32", "--target-px", "64", "--temperature", "2")
-"""At the default temperature a scale that knows its pictures by heart may draw two samples alike."""
+"""At temperatures of 1 and less a scale that knows its pictures by heart may draw two samples alike."""
 Images = dict[str, bytes]
 
 
