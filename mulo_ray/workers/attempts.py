@@ -5,6 +5,8 @@ An actor of the driver. Knows no model, no device and no image.
 
 BLOCK_LOSSES_BEFORE_SINGLE_ROWS = 2
 """A block lost this often runs row by row, so that the row that kills its worker dies alone."""
+ROW_LOSSES_BEFORE_FAILURE = 2
+"""A row lost this often alone fails. Once may be a lost machine, and blocks are lost for the rows of others too."""
 
 
 class Attempts:
@@ -12,7 +14,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self._open_blocks: dict[int, int] = {}
-        self._open_rows: set[tuple[str, int]] = set()
+        self._open_rows: dict[tuple[str, int], int] = {}
         self._fatal: tuple[str, str] | None = None
 
     def losses(self, block: int) -> int:
@@ -27,14 +29,15 @@ class Attempts:
         self._open_blocks.pop(block, None)
 
     def begin_row(self, key: str, sample: int) -> bool:
-        """Note that a row starts alone; False when it already killed a worker alone and must not run again."""
-        if (key, sample) in self._open_rows:
+        """Note that a row starts alone; False when it was lost so often that it must not run again."""
+        losses = self._open_rows.get((key, sample), 0)
+        if losses >= ROW_LOSSES_BEFORE_FAILURE:
             return False
-        self._open_rows.add((key, sample))
+        self._open_rows[key, sample] = losses + 1
         return True
 
     def end_row(self, key: str, sample: int) -> None:
-        self._open_rows.discard((key, sample))
+        self._open_rows.pop((key, sample), None)
 
     def report_fatal(self, kind: str, sentence: str) -> None:
         """Keep the first reason why the run cannot go on: Ray passes on a traceback, not the exception."""

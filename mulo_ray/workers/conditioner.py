@@ -17,7 +17,7 @@ import pyarrow as pa
 import ray
 
 from mulo_ray.errors import PromptError, RunError
-from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
+from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS, ROW_LOSSES_BEFORE_FAILURE
 from mulo_ray.workers.blocks import read_block, with_conditions
 from mulo_ray.workers.roles import Conditioned, ConditionerRole, Item
 from mulo_ray.workers.threads import limit_threads
@@ -28,7 +28,7 @@ class TextStage:
 
     A row that fails here is a failed row, told by the group. An error that would fail every row is noted in `attempts`
     and ends the run. When this process dies, or ends itself because the network hangs, Ray starts another and gives it
-    the same block; from the second loss on its rows run one by one, and the one that kills alone fails.
+    the same block; from the second loss on its rows run one by one, and the one that kills twice alone fails.
     """
 
     def __init__(self, make: Callable[[str], ConditionerRole], device: str, attempts: Any, timeout_s: float) -> None:
@@ -57,7 +57,8 @@ class TextStage:
     def _condition_suspect(self, item: Item, losses: int) -> Conditioned:
         mark = item.key, -1 - item.sample
         if not ray.get(self._attempts.begin_row.remote(*mark)):
-            return Conditioned(error=f"this row ended its text stage alone, after its block was lost {losses} times")
+            told = f"this row ended its text stage {ROW_LOSSES_BEFORE_FAILURE} times when it ran alone"
+            return Conditioned(error=f"{told}, after its block was lost {losses} times")
         [conditioned] = self._condition([item])
         ray.get(self._attempts.end_row.remote(*mark))
         return conditioned

@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from mulo_ray.errors import PlacementError, PromptError, RunError
-from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS
+from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS, ROW_LOSSES_BEFORE_FAILURE
 from mulo_ray.workers.blocks import outcomes_table, read_block, read_conditions
 from mulo_ray.workers.crew import MicroBatch, build_crew
 from mulo_ray.workers.metrics import GroupMetrics
@@ -114,9 +114,10 @@ class Group:
     async def _decode_suspect(
         self, turn: Turn, item: Item, conditions: Sequence[Conditioned] | None, losses: int
     ) -> Outcome:
-        """One row of a block that keeps killing its workers: alone, so that its guilt is certain, and never twice."""
+        """One row of a block that keeps killing its workers: alone, so that its guilt is certain."""
         if not await self._value(self._attempts.begin_row.remote(item.key, item.sample)):
-            reason = f"this row ended its worker process alone, after its block was lost {losses} times"
+            told = f"this row ended its worker process {ROW_LOSSES_BEFORE_FAILURE} times when it ran alone"
+            reason = f"{told}, after its block was lost {losses} times"
             return Outcome(error=reason, transient=True)  # the machine may be to blame: a later run tries it again
         [outcome] = await self._decode_rows(lambda: nullcontext(turn), [item], conditions)
         await self._value(self._attempts.end_row.remote(item.key, item.sample))

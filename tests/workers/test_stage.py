@@ -110,7 +110,10 @@ def test_rows_kept_only_for_company_are_not_handed_on() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: Path) -> None:
-    """reports D3, ray#59522: a target dies once, one row of eight always kills: 7 images, 1 failure."""
+    """reports D3, ray#59522: a target dies once, one row of eight always kills: 7 images, 1 failure.
+
+    The order of blocks is chance: the row that dies once may do so alone, when its block was lost twice for the other.
+    """
     once = f"dieonce:{tmp_path / 'died'}"
     rows = run(items_of(["a", once, "b", "f", "c", "die", "d", "e"]), tmp_path / "out", batch=2, in_flight=2)
     assert {key for key, row in rows.items() if row.status == "failed"} == {"k5"}
@@ -118,6 +121,17 @@ def test_lost_workers_are_replaced_and_the_row_that_kills_fails_alone(tmp_path: 
     assert rows["k5"].attempts >= 4
     assert rows["k1"].attempts > 1
     assert len(contents(tmp_path / "out")) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_row_that_is_lost_once_alone_is_tried_again(tmp_path: Path) -> None:
+    """Its block was lost twice; a third loss may be the machine's."""
+    thrice = " ".join(f"dieonce:{tmp_path / name}" for name in ("first", "second", "third"))
+    rows = run(items_of(["a", thrice]), tmp_path / "out", batch=2)
+    assert {row.status for row in rows.values()} == {"ok"}
+    assert rows["k1"].attempts == 4
+    assert (tmp_path / "third").exists()
 
 
 @pytest.mark.slow
