@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mulo_ray.config import GroupName, RunOptions
-from mulo_ray.workers.blocks import block_table
+from mulo_ray.workers.blocks import block_table, read_outcomes
 from mulo_ray.workers.placement import preflight
 from mulo_ray.workers.roles import Item
 from mulo_ray.workers.session import live_nodes, session
@@ -111,7 +111,7 @@ class _GroupAlone:
         tables = await asyncio.gather(*[self._group(block_table(number, items)) for number, items in blocks])
         timeline, pictures = Timeline(), []
         for table in tables:
-            for row in table.to_pylist():
+            for row in read_outcomes(table):
                 pictures.append((row["key"], hashlib.sha256(row["png"]).hexdigest()))
                 if row["timing"]:
                     timeline.add(json.loads(row["timing"]))

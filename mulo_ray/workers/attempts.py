@@ -1,7 +1,12 @@
-"""What must outlive a group: which blocks and rows were running when it died, and why the run cannot go on.
+"""What must outlive a group: which blocks and rows were running when it died, why the run cannot go on, and who works
+for it.
 
 An actor of the driver. Knows no model, no device and no image.
 """
+
+from typing import Any
+
+import ray
 
 BLOCK_LOSSES_BEFORE_SINGLE_ROWS = 2
 """A block lost this often runs row by row, so that the row that kills its worker dies alone."""
@@ -16,6 +21,15 @@ class Attempts:
         self._open_blocks: dict[int, int] = {}
         self._open_rows: dict[tuple[str, int], int] = {}
         self._fatal: tuple[str, str] | None = None
+        self._workers: dict[str, Any] = {}
+
+    def enrol(self, name: str, worker: Any) -> None:
+        """Keep the handle of an actor that Ray Data made for the run; one that was restarted has its name still."""
+        self._workers[name] = worker
+
+    def enrolled(self) -> list[Any]:
+        """The handles of all, dead ones too."""
+        return list(self._workers.values())
 
     def losses(self, block: int) -> int:
         """How often a block was lost so far."""
@@ -46,3 +60,9 @@ class Attempts:
     def fatal(self) -> tuple[str, str] | None:
         """(class name, sentence) of the error that ends the run, if one was reported."""
         return self._fatal
+
+
+def enrol_this_actor(attempts: Any) -> None:
+    """Make the calling actor known to `attempts`, so that it ends with the run."""
+    context = ray.get_runtime_context()
+    ray.get(attempts.enrol.remote(context.get_actor_id(), context.current_actor))

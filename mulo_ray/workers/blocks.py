@@ -1,13 +1,13 @@
 """The tables that travel: a block of items to a group, outcomes to the writer, ledger rows to the driver.
 
-A block is one row of one small table, so that Ray Data can neither split it nor bundle it with another: it is the
-unit of work, retry and resume, and its composition is fixed. Knows no Ray.
+Whatever belongs to one micro-batch is one row of its table, so that Ray Data can neither split it nor bundle it with
+another: a block of items is the unit of work, retry and resume, and its composition is fixed. Knows no Ray.
 """
 
 import dataclasses
 import json
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ def _fields(record: type) -> list[tuple[str, pa.DataType]]:
     return [(name, _ARROW.get(kind, pa.string())) for name, kind in typing.get_type_hints(record).items()]
 
 
+BLOCKS_PER_TABLE = 256
+"""A table of many blocks costs the driver and the object store what one of a single block does."""
 BLOCK_SCHEMA = pa.schema([("block", pa.int64()), ("items", pa.list_(pa.struct(_fields(Item))))])
 _ARRAY = pa.struct(
     [("name", pa.string()), ("dtype", pa.string()), ("shape", pa.list_(pa.int64())), ("data", pa.binary())]
@@ -37,7 +39,7 @@ CONDITIONED = pa.list_(
         ]
     )
 )
-OUTCOME_SCHEMA = pa.schema(
+_OUTCOME = pa.struct(
     [
         ("key", pa.string()),
         ("sample", pa.int64()),
@@ -51,11 +53,32 @@ OUTCOME_SCHEMA = pa.schema(
         ("timing", pa.string()),
     ]
 )
-ROW_SCHEMA = pa.schema([*_fields(LedgerRow), ("timing", pa.string()), ("put_s", pa.float64())])
+OUTCOME_SCHEMA = pa.schema([("outcomes", pa.list_(_OUTCOME))])
+_ROW = pa.struct([*_fields(LedgerRow), ("timing", pa.string()), ("put_s", pa.float64())])
+ROW_SCHEMA = pa.schema([("rows", pa.list_(_ROW))])
+
+
+def block_tables(blocks: Sequence[tuple[int, Sequence[Item]]]) -> list[pa.Table]:
+    """Tables of many blocks each, a row per block."""
+    return [
+        pa.Table.from_pylist(
+            [{"block": number, "items": [dataclasses.asdict(item) for item in items]} for number, items in some],
+            BLOCK_SCHEMA,
+        )
+        for some in (blocks[start : start + BLOCKS_PER_TABLE] for start in range(0, len(blocks), BLOCKS_PER_TABLE))
+    ]
+
+
+def one_by_one(table: pa.Table) -> Iterator[pa.Table]:
+    """The blocks of a table, a table each."""
+    for row in range(table.num_rows):
+        yield table.slice(row, 1)
 
 
 def block_table(block: int, items: Sequence[Item]) -> pa.Table:
-    return pa.Table.from_pylist([{"block": block, "items": [dataclasses.asdict(item) for item in items]}], BLOCK_SCHEMA)
+    """The table of one block."""
+    [table] = block_tables([(block, items)])
+    return table
 
 
 def read_block(table: pa.Table) -> tuple[int, list[Item]]:
@@ -94,7 +117,7 @@ def _array(stored: dict[str, Any]) -> Any:
 
 
 def outcomes_table(items: Sequence[Item], outcomes: Sequence[Outcome]) -> pa.Table:
-    """One row per wanted item, each with its own outcome."""
+    """One row with an entry per wanted item, each with its own outcome."""
     assert len(items) == len(outcomes), "a group answers every item once"
     rows = []
     for item, outcome in zip(items, outcomes, strict=True):
@@ -103,7 +126,12 @@ def outcomes_table(items: Sequence[Item], outcomes: Sequence[Outcome]) -> pa.Tab
             row = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
             row |= {"stats": json.dumps(outcome.stats), "timing": json.dumps(outcome.timing) if outcome.timing else ""}
             rows.append(row | {"key": item.key, "sample": item.sample, "prompt": item.text})
-    return pa.Table.from_pylist(rows, OUTCOME_SCHEMA)
+    return pa.Table.from_pylist([{"outcomes": rows}], OUTCOME_SCHEMA)
+
+
+def read_outcomes(table: pa.Table) -> list[dict[str, Any]]:
+    """The entries of all rows of `table`."""
+    return [entry for entries in table.column("outcomes").to_pylist() for entry in entries]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,17 +144,15 @@ class Stored:
 
 
 def rows_table(rows: Sequence[Stored]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
-            dataclasses.asdict(one.row) | {"timing": json.dumps(one.timing) if one.timing else "", "put_s": one.put_s}
-            for one in rows
-        ],
-        ROW_SCHEMA,
-    )
+    told = [
+        dataclasses.asdict(one.row) | {"timing": json.dumps(one.timing) if one.timing else "", "put_s": one.put_s}
+        for one in rows
+    ]
+    return pa.Table.from_pylist([{"rows": told}], ROW_SCHEMA)
 
 
 def read_rows(table: pa.Table) -> list[Stored]:
-    rows: list[dict[str, Any]] = table.to_pylist()
+    rows: list[dict[str, Any]] = [row for told in table.column("rows").to_pylist() for row in told]
     return [
         Stored(
             timing=json.loads(told) if (told := row.pop("timing")) else None,

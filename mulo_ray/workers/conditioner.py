@@ -17,7 +17,7 @@ import pyarrow as pa
 import ray
 
 from mulo_ray.errors import PromptError, RunError
-from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS, ROW_LOSSES_BEFORE_FAILURE
+from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS, ROW_LOSSES_BEFORE_FAILURE, enrol_this_actor
 from mulo_ray.workers.blocks import read_block, with_conditions
 from mulo_ray.workers.roles import Conditioned, ConditionerRole, Item
 from mulo_ray.workers.threads import limit_threads
@@ -33,6 +33,7 @@ class TextStage:
 
     def __init__(self, make: Callable[[str], ConditionerRole], device: str, attempts: Any, timeout_s: float) -> None:
         self._attempts = attempts
+        enrol_this_actor(attempts)
         self._timeout_s = timeout_s
         limit_threads(device)
         try:

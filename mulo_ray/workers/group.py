@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from mulo_ray.errors import PlacementError, PromptError, RunError
-from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS, ROW_LOSSES_BEFORE_FAILURE
+from mulo_ray.workers.attempts import BLOCK_LOSSES_BEFORE_SINGLE_ROWS, ROW_LOSSES_BEFORE_FAILURE, enrol_this_actor
 from mulo_ray.workers.blocks import outcomes_table, read_block, read_conditions
 from mulo_ray.workers.crew import MicroBatch, build_crew
 from mulo_ray.workers.metrics import GroupMetrics
@@ -54,6 +54,7 @@ class Group:
         start_s: float = 900.0,
     ) -> None:
         self._attempts = attempts
+        enrol_this_actor(attempts)
         self._turns = Turns(in_flight * shape.targets)
         self._timeout_s = round_timeout_s
         self._metrics = GroupMetrics()

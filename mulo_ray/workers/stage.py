@@ -5,7 +5,7 @@ Knows no model, store or file format: it is handed roles and a `put`.
 
 from __future__ import annotations
 
-import gc
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ import mulo_ray.errors
 from mulo_ray.errors import PlacementError, RunError, WorkerLostError
 from mulo_ray.types import LedgerRow
 from mulo_ray.workers.attempts import Attempts
-from mulo_ray.workers.blocks import Stored, block_table, read_rows
+from mulo_ray.workers.blocks import Stored, block_tables, one_by_one, read_rows
 from mulo_ray.workers.conditioner import TextStage
 from mulo_ray.workers.group import ROUND_TIMEOUT_S, Group
 from mulo_ray.workers.metrics import RunMetrics
@@ -63,7 +63,7 @@ def run_stage(
     wanted = {(item.key, item.sample) for _, items in blocks for item in items if item.wanted}
     metrics = RunMetrics(len(wanted))
     try:
-        dataset = _dataset(blocks, roles, placement, put, attempts, in_flight, limits)
+        dataset = _dataset(blocks, here, roles, placement, put, attempts, in_flight, limits)
         for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             stored = read_rows(batch)
             if timeline is not None:
@@ -75,9 +75,7 @@ def run_stage(
     except (ray.exceptions.RayError, RuntimeError) as error:
         raise _as_ours(error, attempts, placement) from error
     finally:
-        # A pool of a dataset that ended early keeps its devices until its reference cycle is collected.
-        dataset = None
-        gc.collect()
+        _end_workers(attempts)
         if placement.shape.spread:
             remove_all()
     if wanted:
@@ -85,6 +83,13 @@ def run_stage(
         raise RunError(
             f"{len(wanted)} images never came back, the first being sample {sample} of {key!r}; run again to make them"
         )
+
+
+def _end_workers(attempts: Any) -> None:
+    """Ray Data only lets go of its actors: after a run that ended early they have kept their devices for minutes."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        for worker in ray.get(attempts.enrolled.remote(), timeout=10):
+            ray.kill(worker)
 
 
 def _note(timeline: Timeline, stored: Sequence[Stored]) -> None:
@@ -97,6 +102,7 @@ def _note(timeline: Timeline, stored: Sequence[Stored]) -> None:
 
 def _dataset(
     blocks: Sequence[tuple[int, Sequence[Item]]],
+    here: NodeAffinitySchedulingStrategy,
     roles: Roles,
     placement: Placement,
     put: Put,
@@ -107,11 +113,20 @@ def _dataset(
     context = ray.data.DataContext.get_current().copy()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    context.target_max_block_size = 1  # byte: every row travels by itself, and no row belongs to two micro-batches
     context.wait_for_min_actors_s = limits.start_s
     context.execution_no_progress_timeout_s = limits.no_progress_s
     shape = placement.shape
     with ray.data.DataContext.current(context):
-        dataset: Any = ray.data.from_arrow([block_table(number, items) for number, items in blocks])
+        # Cut from a few tables as groups ask for blocks: an object, a task and metadata for each would fill the driver.
+        dataset: Any = ray.data.from_arrow(block_tables(blocks)).map_batches(
+            one_by_one,
+            batch_size=None,
+            batch_format="pyarrow",
+            num_cpus=0,
+            label_selector={"ray.io/node-id": here.node_id},
+            compute=ray.data.TaskPoolStrategy(size=1),
+        )
         if roles.conditioner is not None:
             dataset = dataset.map_batches(
                 TextStage,

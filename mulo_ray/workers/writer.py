@@ -12,7 +12,8 @@ import ray
 
 from mulo_ray.errors import StorageError, StoreBusyError
 from mulo_ray.types import LedgerRow
-from mulo_ray.workers.blocks import Stored, rows_table
+from mulo_ray.workers.attempts import enrol_this_actor
+from mulo_ray.workers.blocks import Stored, read_outcomes, rows_table
 
 Put = Callable[[str, int, bytes], str]
 """(prompt key, sample, whole file) -> URI of the stored object.
@@ -32,12 +33,13 @@ class Writer:
     def __init__(self, put: Put, attempts: Any) -> None:
         self._put = put
         self._attempts = attempts
+        enrol_this_actor(attempts)
         self._pool = ThreadPoolExecutor(PUTS_AT_ONCE)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Outcomes in, ledger rows out. A store that refuses for good ends the run: every row would fail."""
         try:
-            return rows_table(list(self._pool.map(self._store, batch.to_pylist())))
+            return rows_table(list(self._pool.map(self._store, read_outcomes(batch))))
         except StorageError as error:
             ray.get(self._attempts.report_fatal.remote(type(error).__name__, str(error)))
             raise
