@@ -98,17 +98,21 @@ def scale(
     steps: int = 10_000,
     batch: int = 32,
     early: int = 48,
+    noise: float = 0.15,
     lr: float = 2e-3,
     start_from_px: int | None = None,
 ) -> None:
     """Train one scale; resumes from its checkpoint, or from the published weights where none exists.
 
-    A step has BATCH whole pictures, and of EARLY others the first row, where the caption chooses the picture.
+    A step has BATCH whole pictures, and of EARLY others the first row, where the caption chooses the picture. Each is
+    read with up to the share NOISE of another picture's cells, which it learns to go on from.
     `start_from_px` begins a fresh scale with another size's weights.
     """
     if early < 0:
         raise UsageError(f"--early must be 0 (whole pictures only) or more, got {early}")
-    build = functools.partial(build_scale, options, px, batch, lr, start_from_px, early)
+    if not 0 <= noise <= 1:
+        raise UsageError(f"--noise must be between 0 (none) and 1 (up to every cell), got {noise}")
+    build = functools.partial(build_scale, options, px, batch, lr, start_from_px, early, noise)
     build()  # tokens are made once, here, and mistakes come before any worker starts
     _train(options, steps, build, fresh=options.fresh or start_from_px is not None)
 
@@ -178,7 +182,7 @@ def build_tokenizer(options: TrainOptions, steps: int, batch: int, lr: float) ->
 
 
 def build_scale(
-    options: TrainOptions, px: int, batch: int, lr: float, start_from_px: int | None, early: int = 0
+    options: TrainOptions, px: int, batch: int, lr: float, start_from_px: int | None, early: int = 0, noise: float = 0.0
 ) -> ScaleStage:
     """The stage as a worker builds it."""
     torch.set_num_threads(options.threads)
@@ -186,7 +190,9 @@ def build_scale(
     vq: VQ = load_tokenizer(options.place)
     tokens = tokenise(vq, shown, options.folder)
     sizes = sizes_of(options.place, px, fresh=options.fresh or start_from_px is not None)
-    stage = ScaleStage(px, tokens, shown.records, vq, sizes=sizes, batch=batch, early=early, lr=lr, seed=options.seed)
+    stage = ScaleStage(
+        px, tokens, shown.records, vq, sizes=sizes, batch=batch, early=early, noise=noise, lr=lr, seed=options.seed
+    )
     if start_from_px:
         weights = scale_weights(options.place, start_from_px)
         stage.network.load_state_dict(weights, strict=False)  # a smaller scale may have fewer layers

@@ -2,7 +2,8 @@
 
 Conditions are dropped for guidance, words are hidden so that letter groups learn to stand in for unknown ones. A step
 has whole pictures and, at a tenth of their cost, many more cut after their first row: there the caption chooses the
-picture, and a scale that knows its pictures by heart still has the most to learn (docs/log.md, 2026-12-03).
+picture, and a scale that knows its pictures by heart still has the most to learn (docs/log.md, 2026-12-03). Some cells
+are read from another picture, so that one that went wrong does not lead astray (docs/log.md, 2026-12-07).
 """
 
 import dataclasses
@@ -45,7 +46,8 @@ SHEET = (
 class ScaleStage:
     """Cross-entropy of every token given the caption and the tokens before it.
 
-    A step is `batch` whole pictures and the first rows of `early` others, every token of weight one.
+    A step is `batch` whole pictures and the first rows of `early` others, every token of weight one. Of the tokens
+    before it a picture gets up to the share `noise` from another one; what is to be said stays its own.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class ScaleStage:
         sizes: EmojiSizes | None = None,
         batch: int = 32,
         early: int = 0,
+        noise: float = 0.0,
         lr: float = 2e-3,
         seed: int = 0,
         check: int = 128,
@@ -66,7 +69,7 @@ class ScaleStage:
         self.name = f"scale-{px}"
         self.tokenizer = fingerprint(vq)
         self._tokens, self._records, self._vq = tokens, records, vq
-        self._seed = seed
+        self._seed, self._noise = seed, noise
         self._train = _indices(records, "train")
         self._names = sorted({records[i].name for i in self._train.tolist()})
         self._batch_size, self._early_size = (min(size, len(self._train)) for size in (batch, early))
@@ -92,16 +95,17 @@ class ScaleStage:
     def loss(self, step: int, share: Share) -> Measured:
         """See `stages.Stage.loss`."""
         ids, targets, pictures = self.batch(step, share)
-        whole = self._nats(ids, targets)
+        whole = self._nats(ids, targets, step)
         values = {
             "epoch": (step + 1) * self._batch_size / len(self._train),
             "whole": float(whole.detach()) / targets.numel(),
         }
         if not self._early_size:
             return Measured(loss=whole / targets.numel(), pictures=pictures, values=values)
-        ids, first, _ = self._draw(step + _EARLY_STREAM, self._early_size, share)
+        step += _EARLY_STREAM
+        ids, first, _ = self._draw(step, self._early_size, share)
         first = first[:, : self.network.body.config.side]
-        early = self._nats(ids, first)
+        early = self._nats(ids, first, step)
         values["first_row"] = float(early.detach()) / first.numel()
         loss = (whole + early) / (targets.numel() + first.numel())
         return Measured(loss=loss, pictures=pictures, values=values)
@@ -110,9 +114,16 @@ class ScaleStage:
         """This worker's conditions and tokens of batch number `step`, and how many pictures the whole batch has."""
         return self._draw(step, self._batch_size, share)
 
-    def _nats(self, ids: Tensor, targets: Tensor) -> Tensor:
-        logits = self.network(ids, targets)
+    def _nats(self, ids: Tensor, targets: Tensor, step: int) -> Tensor:
+        logits = self.network(ids, self._disturbed(targets, step))
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+
+    def _disturbed(self, tokens_BN: Tensor, step: int) -> Tensor:
+        """Some cells of each picture from its neighbour in the batch, at the same place."""
+        generator = torch.Generator().manual_seed((self._seed << 32) + step)
+        share_B1 = self._noise * torch.rand((len(tokens_BN), 1), generator=generator)
+        other_BN = torch.rand(tokens_BN.shape, generator=generator) < share_B1
+        return torch.where(other_BN.to(tokens_BN.device), tokens_BN.roll(1, 0), tokens_BN)
 
     def _draw(self, step: int, size: int, share: Share) -> tuple[Tensor, Tensor, int]:
         chosen = self._order(step, size)

@@ -114,6 +114,24 @@ def test_a_step_weighs_whole_pictures_and_first_rows_by_their_tokens(data):
     assert figures["nll_seen_first_row"] != figures["nll_seen"]
 
 
+def test_some_cells_are_read_from_another_picture_and_none_is_asked_of_it(data):
+    pictures = load_pictures(data, 32)
+    tokens = tokenise(VQ(), pictures, data)
+    calm, noisy = (ScaleStage(32, tokens, pictures.records, VQ(), batch=4, noise=noise) for noise in (0.0, 0.5))
+    numbers = torch.arange(4)[:, None].expand(4, 400)
+    assert torch.equal(calm._disturbed(numbers, 7), numbers)
+    read = noisy._disturbed(numbers, 7)
+    assert torch.equal(read, noisy._disturbed(numbers, 7)), "a step that is repeated is the same"
+    shares = (read != numbers).float().mean(1)
+    assert ((read == numbers) | (read == numbers.roll(1, 0))).all()
+    assert 0 < float(shares.min()) < float(shares.max()) < 0.6
+    given = []
+    noisy.network.register_forward_pre_hook(lambda _, args: given.append(args[1]))
+    noisy.loss(3, Share())
+    _, targets, _ = noisy.batch(3, Share())
+    assert torch.equal(given[0], noisy._disturbed(targets, 3))
+
+
 def test_the_files_list_what_the_seed_draws(tmp_path):
     concepts, combinations = held_out.read_splits()
     assert len(concepts) == 60
